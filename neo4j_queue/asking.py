@@ -1,0 +1,133 @@
+"""Asking the provider for vectors: each text once, and one bad text does not hurt the others.
+
+A refused request is halved until the texts to blame are alone (bisection). A text is only to blame when a sibling
+of the same request passes; when nothing passes, the endpoint is at fault and nobody is judged.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from neo4j_queue.embedders import Embedder
+from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, classify
+from neo4j_queue.jobs import Spent
+from neo4j_queue.text import estimate_tokens
+
+# Faults that are a verdict about the texts of the request: an attempt is counted.
+JUDGING = frozenset({FaultKind.ITEM, FaultKind.OUTAGE, FaultKind.ANSWER, FaultKind.UNKNOWN})
+
+
+@dataclass(slots=True)
+class Sent:
+    """What really went to the provider for one lease: the facts of its rate budget."""
+
+    requests: int = 0
+    inputs: int = 0
+    est_tokens: int = 0
+    last_at: float | None = None
+
+    def spent(self, now: float) -> Spent:
+        """The same for the lease's record. `now` and `last_at` are readings of one monotonic clock, in seconds."""
+        ago = None if self.last_at is None else max(0, round((now - self.last_at) * 1000))
+        return Spent(self.requests, self.est_tokens, ago)
+
+
+@dataclass(slots=True)
+class Asked:
+    """For each text its vector, or its fault, or neither (not judged: the batch rests because of `rest`)."""
+
+    vectors: list[list[float] | None]
+    faults: list[Fault | None]
+    rest: Fault | None = None
+
+
+@dataclass(slots=True)
+class Asking:
+    """The requests of one lease. `reserve` books one more request on the rate budget, or refuses."""
+
+    embedder: Embedder
+    reserve: Callable[[], bool]
+    monotonic: Callable[[], float]
+    sent: Sent
+    _vectors: dict[str, list[float]] = field(default_factory=dict)
+    _faults: dict[str, Fault] = field(default_factory=dict)
+    _rest: Fault | None = None
+    _allowed: int = 0
+
+    def ask(self, texts: Sequence[str]) -> Asked:
+        """Vectors or faults for `texts`, duplicates asked for once.
+
+        The lease has booked one request. Texts that would not fit into it stay unjudged (their sizes were planned
+        at the lease, so this is rare); parts of a refused request ask `reserve` first.
+        """
+        unique = list(dict.fromkeys(texts))
+        first = self._fitting(unique)
+        # A single bad text among n is found within 2 log2(n) requests; a few more find out that all are refused.
+        self._allowed = 2 * math.ceil(math.log2(max(2, len(first)))) + 1
+        refused = self._request(first)
+        if refused is not None:
+            self._bisect(first, refused)
+        return Asked(
+            [self._vectors.get(text) for text in texts],
+            [self._faults.get(text) for text in texts],
+            self._rest,
+        )
+
+    def _fitting(self, texts: list[str]) -> list[str]:
+        profile, total = self.embedder.profile, 0
+        for n, text in enumerate(texts[: profile.max_inputs]):
+            total += estimate_tokens(text)
+            if n and total > profile.max_request_tokens:
+                return texts[:n]
+        return texts[: profile.max_inputs]
+
+    def _request(self, texts: Sequence[str]) -> Fault | None:
+        """One provider request. Returns the fault of a refused one that is to be bisected, else keeps the result."""
+        self.sent.requests += 1
+        self.sent.inputs += len(texts)
+        self.sent.est_tokens += sum(map(estimate_tokens, texts))
+        self.sent.last_at = self.monotonic()
+        try:
+            answer = self.embedder.embed(texts)
+        except Exception as error:  # noqa: BLE001 - the edge of the provider: every error becomes a fault
+            fault = classify(error)
+        else:
+            self._vectors.update(zip(texts, answer.vectors, strict=True))
+            return None
+        if fault.kind is FaultKind.REQUEST:
+            return fault
+        if fault.kind in JUDGING:
+            self._faults.update(dict.fromkeys(texts, fault))
+        else:
+            self._rest = fault
+        return None
+
+    def _bisect(self, texts: Sequence[str], fault: Fault) -> None:
+        """Halves a refused request until the texts to blame are alone. `fault` is what refused all of `texts`."""
+        if len(texts) == 1:
+            self._faults[texts[0]] = fault
+            return
+        blamed: list[tuple[str, Fault]] = []
+        parts: list[tuple[Sequence[str], Fault]] = [(texts, fault)]
+        while parts and self._rest is None:
+            part, why = parts.pop()
+            if len(part) == 1:
+                blamed.append((part[0], why))
+                continue
+            middle = len(part) // 2
+            for half in (part[:middle], part[middle:]):
+                refused = self._ask_part(half)
+                if refused is not None:
+                    parts.append((half, refused))
+        if self._vectors:
+            self._faults.update(blamed)
+        elif self._rest is None:
+            self._rest = replace(fault, category=ErrorCategory.TRANSIENT, kind=FaultKind.OUTAGE)
+
+    def _ask_part(self, texts: Sequence[str]) -> Fault | None:
+        if self._rest is not None:
+            return None
+        if self._allowed <= 0 or not self.reserve():
+            return None
+        self._allowed -= 1
+        return self._request(texts)

@@ -1,0 +1,190 @@
+"""What a worker or beat makes sure of before it takes work: better not to start than to run wrong.
+
+`check` waits for services that are away (then `TemporarilyUnavailable`, exit code 75) and refuses a
+configuration that cannot work (`SettingsError`, exit code 78) with every problem in one go.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue import embedders, schema
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
+from neo4j_queue.log import get_logger
+from neo4j_queue.settings import Role, Settings, suspicious_names
+
+# Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; whoever keeps
+# us running (systemd, compose) starts us again after we gave up.
+WAIT_S = 120.0
+POLL_S = 1.0
+# While waiting, say so again this often: the log shows that we wait, and does not fill with it.
+REPEAT_S = 15.0
+
+EXIT_TEMPORARY = TemporarilyUnavailable.exit_code
+EXIT_CONFIGURATION = SettingsError.exit_code
+EXIT_BAD = 1
+
+# Too many wrong passwords lately: the right one is refused too, for some seconds.
+LOCKED_OUT = "Neo.ClientError.Security.AuthenticationRateLimit"
+
+Probe = Callable[[], None]
+Clock = Callable[[], float]
+Sleep = Callable[[float], None]
+
+log = get_logger()
+
+
+def check(
+    settings: Settings,
+    role: Role,
+    *,
+    ping_broker: Probe | None = None,
+    wait_s: float = WAIT_S,
+    clock: Clock = time.monotonic,
+    sleep: Sleep = time.sleep,
+) -> None:
+    """Returns when everything that work needs is there and fits together.
+
+    `ping_broker` raises `TemporarilyUnavailable` while the broker does not answer (this package knows no
+    broker). Raises `TemporarilyUnavailable` when a service is still away after `wait_s` seconds, and
+    `SettingsError` with all problems when waiting would not help. No connection stays open, so that the
+    process may fork afterwards.
+    """
+    for line in suspicious_names():
+        log.warning("unknown_setting", hint=line)
+    with ExitStack() as stack:
+        graph = stack.enter_context(Database(settings.graph_address(), retry_time_s=0))
+        jobs = stack.enter_context(Database(settings.jobs_address(), retry_time_s=0))
+        probes: dict[str, Probe] = {
+            "graph database": lambda: ping(graph, "NEO4J"),
+            "jobs database": lambda: ping(jobs, "EMBED_JOB_DATABASE"),
+        }
+        if ping_broker is not None:
+            probes["broker"] = ping_broker
+        wait_for(probes, wait_s=wait_s, clock=clock, sleep=sleep)
+        try:
+            found = problems(graph, jobs, settings)
+        except (Neo4jError, DriverError) as error:
+            # It answered a moment ago: either it went away again, or it does not let us look.
+            if is_temporary(error):
+                raise TemporarilyUnavailable(explain(error)) from error
+            raise SettingsError([explain(error)]) from error
+    if found:
+        raise SettingsError(found)
+    log.info("boot_checked", role=role, graph=settings.neo4j_uri, jobs=settings.embed_job_database_uri)
+
+
+def wait_for(
+    probes: Mapping[str, Probe],
+    *,
+    wait_s: float,
+    clock: Clock = time.monotonic,
+    sleep: Sleep = time.sleep,
+) -> None:
+    """Asks each service until all have answered once, and says in the log which ones it waits for.
+
+    A probe raises `TemporarilyUnavailable` for "not yet"; any other error of it ends the wait at once.
+    """
+    start = clock()
+    missing = dict(probes)
+    said: tuple[tuple[str, ...], float] = ((), start)
+    while True:
+        reasons: dict[str, str] = {}
+        for name, probe in missing.items():
+            try:
+                probe()
+            except TemporarilyUnavailable as reason:
+                reasons[name] = str(reason)
+        missing = {name: missing[name] for name in reasons}
+        waited_s = clock() - start
+        if not missing:
+            if said[0]:
+                log.info("services_ready", waited_s=round(waited_s, 1))
+            return
+        if waited_s >= wait_s:
+            detail = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            raise TemporarilyUnavailable(f"gave up after {waited_s:.0f} s of waiting for {detail}")
+        if tuple(missing) != said[0] or clock() - said[1] >= REPEAT_S:
+            log.warning("waiting_for_services", waited_s=round(waited_s, 1), wait_s=wait_s, services=reasons)
+            said = (tuple(missing), clock())
+        sleep(min(POLL_S, max(0.0, wait_s - waited_s)))
+
+
+def ping(database: Database, prefix: str) -> None:
+    """Asks one database whether it answers.
+
+    Raises `TemporarilyUnavailable` when trying again makes sense, else `SettingsError`, which names the
+    variables by their `prefix` (`NEO4J` or `EMBED_JOB_DATABASE`).
+    """
+    try:
+        database.read(statement("server/ping"))
+    except (Neo4jError, DriverError) as error:
+        reason = explain(error)
+        address = database.address
+        if is_temporary(error):
+            raise TemporarilyUnavailable(f"{address.uri} ({address.database}): {reason}") from error
+        raise SettingsError([f"{_blamed(error, prefix)}: {address.uri} says: {reason}"]) from error
+
+
+def is_temporary(error: Exception) -> bool:
+    """Is this an error of the driver that may be gone a moment later?"""
+    if isinstance(error, Neo4jError) and error.code == LOCKED_OUT:
+        return True
+    return isinstance(error, Neo4jError | DriverError) and classify(error).kind is FaultKind.STORE
+
+
+def explain(error: Exception) -> str:
+    """The message of a database, of a provider or of any other error in one line, without keys and texts."""
+    message = (error.message if isinstance(error, Neo4jError) else None) or classify(error).message
+    return " ".join(message.split())
+
+
+def _blamed(error: Exception, prefix: str) -> str:
+    code = error.code or "" if isinstance(error, Neo4jError) else ""
+    if code.startswith("Neo.ClientError.Database."):
+        return "NEO4J_DATABASE" if prefix == "NEO4J" else f"{prefix}_NAME"
+    if code.startswith("Neo.ClientError.Security."):
+        return f"{prefix}_USERNAME, {prefix}_PASSWORD"
+    return f"{prefix}_URI"
+
+
+def problems(graph: Database, jobs: Database, settings: Settings) -> list[str]:
+    """Everything that does not fit together, one line each with what to do. Both databases must answer."""
+    if same_store(graph, jobs):
+        # Nothing else is worth saying: every other finding would follow from this one.
+        return [
+            f"EMBED_JOB_DATABASE_URI={settings.embed_job_database_uri}, "
+            f"EMBED_JOB_DATABASE_NAME={settings.embed_job_database_name}: this is the graph's own store; "
+            "jobs need a database of their own (on Community: a server of their own)"
+        ]
+    try:
+        spec = embedders.describe(settings)
+    except SettingsError as error:
+        return [*schema.check_jobs(jobs).problems, *error.problems]
+    found: list[str] = []
+    wanted = settings.neo4j_vector_dimensions or spec.dimensions
+    if wanted != spec.dimensions:
+        found.append(f"NEO4J_VECTOR_DIMENSIONS={wanted}: the model {spec.model} gives {spec.dimensions}")
+    return [*found, *schema.check_jobs(jobs).problems, *schema.check_graph(graph, settings).problems]
+
+
+def same_store(graph: Database, jobs: Database) -> bool:
+    """Do both lead to one database, be it by two names of one host?"""
+    (one,), (other,) = graph.read(statement("server/store")), jobs.read(statement("server/store"))
+    return bool(one["id"] == other["id"])
+
+
+def exit_code_of(error: Exception) -> int:
+    """What a program ends with after this error: 78 configuration, 75 temporarily impossible, else 1."""
+    if isinstance(error, Neo4jQueueError):
+        return error.exit_code
+    if is_temporary(error):
+        return EXIT_TEMPORARY
+    kind = classify(error).kind
+    if kind in (FaultKind.OUTAGE, FaultKind.RATE_LIMIT, FaultKind.QUOTA):
+        return EXIT_TEMPORARY
+    return EXIT_CONFIGURATION if kind is FaultKind.CONFIGURATION else EXIT_BAD

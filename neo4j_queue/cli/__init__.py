@@ -1,0 +1,116 @@
+"""The command line, `neo4j-queue`.
+
+One module per group of commands; each has `register(app)`. A module here imports only the standard library,
+typer and its neighbours at the top, and everything heavy (drivers, tables, the queue itself) inside the command
+that needs it, so that `--help` answers at once.
+"""
+
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from neo4j_queue.cli import session
+
+# In the order of `--help`: set up, look, act.
+GROUPS = ("services", "demo", "schema", "status", "jobs", "control", "embed", "search")
+INTERRUPTED = 130  # what a shell gives for a program ended by Ctrl-C
+UNEXPECTED = 1
+
+
+class Edge(TyperGroup):
+    """Turns every error of a command into one clear line and an exit code; a stack trace only with `--debug`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _say("interrupted; what was done until then is kept")
+            raise SystemExit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if _is_usage(error) or session.options.debug:
+                raise
+            raise SystemExit(_explained(error)) from None
+
+
+def _is_usage(error: Exception) -> bool:
+    """Wrong arguments: typer reports those itself, with exit code 2."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+
+
+def _explained(error: Exception) -> int:
+    """Says what went wrong, one line per problem; returns the exit code."""
+    from neo4j_queue.boot import exit_code_of, explain
+    from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
+    from neo4j_queue.setting_types import without_password
+
+    if isinstance(error, SettingsError):
+        lines = error.problems
+    elif isinstance(error, Neo4jQueueError):
+        lines = [str(error)]
+    elif classify(error).kind is FaultKind.UNKNOWN:
+        lines = [f"unexpected {type(error).__name__}: {explain(error)} (run it with --debug to see where)"]
+    else:
+        lines = [f"{explain(error)} (`neo4j-queue doctor` looks at every part)"]
+    for line in lines:
+        _say(without_password(line))
+    return exit_code_of(error)
+
+
+def _say(line: str) -> None:
+    print(f"neo4j-queue: {line}", file=sys.stderr)
+
+
+app = typer.Typer(
+    name="neo4j-queue",
+    cls=Edge,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A fresh vector for every entity of a Neo4j graph: see, steer and repair the embedding queue.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"neo4j-queue {installed_version('neo4j-queue')}")
+        except PackageNotFoundError:
+            print("neo4j-queue, not installed: runs from its sources")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="Exit codes: 0 done, 1 the answer is bad (unhealthy, not found), 2 usage, "
+    "75 temporarily impossible (a database is down), 78 configuration."
+)
+def _options(
+    log_format: Annotated[
+        str, typer.Option(metavar="json|console", help="Log lines on stderr (default: LOG_FORMAT).")
+    ] = "",
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+    version: Annotated[  # noqa: ARG001 (the callback acts on it)
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    if log_format not in ("", "json", "console"):
+        raise typer.BadParameter("must be json or console", param_hint="--log-format")
+    session.options.style = log_format or None
+    session.options.debug = debug
+
+
+for _group in GROUPS:
+    import_module(f"{__name__}.{_group}").register(app)
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="neo4j-queue")

@@ -1,0 +1,64 @@
+"""Asks the dispatch broker. The queue itself knows none; only the outer parts do."""
+
+from typing import Any
+
+from neo4j_queue.doctor import Finding, Grade
+from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.setting_types import without_password
+
+TIMEOUT_S = 3.0
+# Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
+SAFE_POLICY = "noeviction"
+
+
+def ping(url: str) -> None:
+    """Returns when the broker answers.
+
+    Raises `TemporarilyUnavailable` while it does not, `SettingsError` when it refuses us.
+    """
+    import redis
+
+    shown = without_password(url)
+    try:
+        with _client(url) as client:
+            client.ping()
+    except (redis.AuthenticationError, redis.ResponseError, ValueError) as error:
+        raise SettingsError([f"CELERY_BROKER_URL={shown}: {without_password(str(error))}"]) from error
+    except (redis.RedisError, OSError) as error:
+        raise TemporarilyUnavailable(f"{shown}: {without_password(str(error))}") from error
+
+
+def examine(url: str) -> Finding:
+    """The broker as `doctor` sees it: does it answer, let us in, and keep what it is given?"""
+    shown = without_password(url)
+    try:
+        ping(url)
+    except SettingsError as error:
+        return Finding("broker", Grade.BAD, str(error), "set address, user and password in CELERY_BROKER_URL")
+    except TemporarilyUnavailable as error:
+        advice = "start Redis, or set CELERY_BROKER_URL; jobs are safe meanwhile, but no worker hears of them"
+        return Finding("broker", Grade.BAD, str(error), advice)
+    with _client(url) as client:
+        version, policy = client.info("server").get("redis_version", "?"), _policy(client)
+    detail = f"{shown} answers, version {version}"
+    if policy != SAFE_POLICY:
+        advice = (
+            f"set maxmemory-policy {SAFE_POLICY}: under {policy} messages may be dropped, which costs time"
+        )
+        return Finding("broker", Grade.WARNING, detail, advice)
+    return Finding("broker", Grade.OK, detail)
+
+
+def _policy(client: Any) -> str:
+    import redis
+
+    try:
+        return str(dict(client.config_get("maxmemory-policy")).get("maxmemory-policy", SAFE_POLICY))
+    except redis.ResponseError:  # a managed Redis forbids CONFIG, and has its policy elsewhere
+        return SAFE_POLICY
+
+
+def _client(url: str) -> Any:
+    import redis
+
+    return redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)

@@ -1,0 +1,77 @@
+"""`pause`, `resume`, `cleanup`: steer the queue as a whole."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    app.command()(pause)
+    app.command()(resume)
+    app.command()(cleanup)
+
+
+def pause(
+    seconds: Annotated[float, typer.Argument(min=0, help="How long.")],
+    reason: Annotated[
+        str, typer.Option(help="Why; `status` and `doctor` show it.")
+    ] = "paused by an operator",
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Lease and start nothing for so many seconds; what runs is finished. A longer pause in force stays.
+
+    \b
+    Examples:
+      neo4j-queue pause 600 --reason "provider maintenance"
+    """
+    with session.open_queue() as queue:
+        until = output.iso(queue.pause(seconds, reason))
+    if json:
+        output.print_json({"paused_until": until})
+    else:
+        print(f"Paused until {until}; `neo4j-queue resume` ends it before.")
+
+
+def resume(
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """End a halt or a pause.
+
+    \b
+    Examples:
+      neo4j-queue resume
+    """
+    with session.open_queue() as queue:
+        halted, paused = queue.resume()
+    if halted or paused:
+        session.nudge()
+    if json:
+        output.print_json({"was_halted": halted, "was_paused": paused})
+    elif halted or paused:
+        print(f"The queue goes on (it was {'halted' if halted else 'paused'}).")
+    else:
+        print("Nothing to do: the queue was neither halted nor paused.")
+
+
+def cleanup(
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Remove ended jobs older than EMBED_JOB_RETENTION_DAYS now, instead of waiting for the daily run.
+
+    Failed ones leave an archive record for EMBED_JOB_ARCHIVE_DAYS.
+
+    \b
+    Examples:
+      neo4j-queue cleanup
+    """
+    with session.open_queue(needs_retention=True) as queue:
+        report = queue.cleanup()
+    if json:
+        output.print_json({**asdict(report), "cutoff": output.iso(report.cutoff)})
+        return
+    print(f"{report.removed:,} jobs that ended before {output.iso(report.cutoff)} removed ({report.path}).")
+    print(f"{report.archive_purged:,} archive records and {report.leases_pruned:,} old leases removed.")

@@ -1,0 +1,141 @@
+"""`enqueue` and `repair`: ask for fresh vectors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+if TYPE_CHECKING:
+    from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.queue import EmbedQueue
+    from neo4j_queue.reconcile import Sweep
+
+PAGE = 1_000
+BAD = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    app.command()(enqueue)
+    app.command()(repair)
+
+
+def enqueue(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Entities by their key.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every entity whose vector is missing or stale.")
+    ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Every entity that has no vector at all.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Queue a job for entities: those named, all without a fresh vector, or all without any.
+
+    This is how a graph that other programs have written gets its vectors. Entities whose vector is fresh cost
+    nothing. Jobs that failed for good are left alone by --all and --missing; `retry` is for them.
+
+    \b
+    Examples:
+      neo4j-queue enqueue --all
+      neo4j-queue enqueue "Ada Lovelace" "Charles Babbage"
+    """
+    if sum((bool(names), everything, missing)) != 1:
+        raise typer.BadParameter("name some entities, or give one of --all and --missing")
+    with session.open_both() as both:
+        graph, queue = both.graph, both.queue
+        if names:
+            _named(graph, queue, names, json)
+            return
+        nudge = session.nudger()
+        with output.progress("entities") as advance:
+            total = graph.coverage().entities if everything else None
+
+            def seen(sweep: "Sweep") -> None:
+                advance(sweep.seen, total)
+                nudge()
+
+            done = _sweep_all(graph, queue, seen) if everything else _sweep_missing(graph, queue, seen)
+    if json:
+        output.print_json(asdict(done))
+    else:
+        print(
+            f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
+            f"{done.fresh:,} fresh."
+        )
+
+
+def _sweep_all(graph: "EntityGraph", queue: "EmbedQueue", seen: "Callable[[Sweep], None]") -> "Sweep":
+    from neo4j_queue.reconcile import sweep
+
+    return sweep(graph, queue, full=True, progress=seen)
+
+
+def _sweep_missing(graph: "EntityGraph", queue: "EmbedQueue", seen: "Callable[[Sweep], None]") -> "Sweep":
+    from neo4j_queue.jobs import Enqueued
+    from neo4j_queue.reconcile import Sweep, enqueue_unless_failed
+
+    done = Sweep()
+    for page in graph.missing_pages(PAGE):
+        results = enqueue_unless_failed(graph, queue, page)
+        standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
+        done = Sweep(
+            done.seen + len(page), 0, done.queued + len(results) - standing, done.standing + standing
+        )
+        seen(done)
+    return done
+
+
+def _named(graph: "EntityGraph", queue: "EmbedQueue", names: Sequence[str], json: bool) -> None:
+    texts = {text.uid: text for text in graph.read_texts(names) if not text.deleted}
+    requests = [replace(text.request(graph.model), force=True) for text in texts.values()]
+    results = queue.enqueue(requests)
+    if results:
+        session.nudge()
+    if json:
+        output.print_json(
+            [{"entity": r.entity_uid, "job_id": r.id, "outcome": str(r.outcome)} for r in results]
+        )
+    else:
+        for result in results:
+            print(f"{result.entity_uid}: {result.outcome}, job {result.id}")
+    unknown = [name for name in dict.fromkeys(names) if name not in texts]
+    if unknown:
+        session.refuse("; ".join(f"Entity not found: {name}" for name in unknown))
+
+
+def repair(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="One entity; without it, entities without a vector."),
+    ] = None,
+    limit: Annotated[str, typer.Option(help="At most this many entities (without NAME); 1 to 1000.")] = "10",
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Queue one entity again at the highest priority, or some entities that have no vector.
+
+    The same tool as the task `tasks.repair.force_generate_embedding`, with the same answer.
+
+    \b
+    Examples:
+      neo4j-queue repair "Ada Lovelace"
+      neo4j-queue repair --limit 100
+    """
+    from neo4j_queue.repair import force_generate_embedding
+
+    with session.open_both() as both:
+        answer = force_generate_embedding(both.graph, both.queue, name, limit)
+    session.nudge()
+    if json:
+        output.print_json(answer)
+    elif answer["mode"] == "specific":
+        print(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
+    else:
+        for job in answer["jobs"]:
+            print(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
+        print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
+    if not answer["success"]:
+        raise typer.Exit(BAD)

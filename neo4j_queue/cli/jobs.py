@@ -1,0 +1,171 @@
+"""`jobs list`, `jobs show`, `retry`, `release`: look at jobs, and put them back to work."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BAD = 1
+# Properties of a job that are times (epoch ms), shown as such to people.
+TIMES = frozenset({"created_at", "available_at", "leased_at", "started_at", "processed_at", "lock_until"})
+
+
+class JobStatus(StrEnum):
+    """The words for `--status`."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Category(StrEnum):
+    """The words for `--category`."""
+
+    TRANSIENT = "TRANSIENT"
+    PERMANENT = "PERMANENT"
+    CRITICAL = "CRITICAL"
+
+
+class Reason(StrEnum):
+    """The words for `--reason`."""
+
+    PERMANENT_ERROR = "permanent_error"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    WORKER_LOST = "worker_lost"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    jobs = typer.Typer(no_args_is_help=True, help="List jobs, or show one with everything known about it.")
+    jobs.command("list")(list_jobs)
+    jobs.command("show")(show)
+    app.add_typer(jobs, name="jobs")
+    app.command()(retry)
+    app.command()(release)
+
+
+def list_jobs(
+    status: Annotated[JobStatus | None, typer.Option(help="Only jobs in this state.")] = None,
+    entity: Annotated[str | None, typer.Option(help="Only jobs of this entity.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      neo4j-queue jobs list --status failed
+      neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
+    """
+    with session.open_queue() as queue:
+        found = queue.jobs(status=_plain(status), entity_uid=entity, limit=limit)
+    if json:
+        output.print_json(found)
+        return
+    if not found:
+        print("No such jobs.")
+        return
+    rows = [
+        [
+            job["id"],
+            job["entity_uid"],
+            job["status"],
+            output.iso(job.get("created_at")),
+            f"{job.get('attempts', 0)}/{job.get('max_attempts', '?')}",
+            job.get("outcome") or job.get("failure_reason"),
+            (job.get("error") or "")[:80],
+        ]
+        for job in found
+    ]
+    output.print_table("", ["id", "entity", "status", "created", "attempts", "outcome", "error"], rows)
+
+
+def show(
+    job_id: Annotated[str, typer.Argument(metavar="ID")],
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Show everything known about one job, its last error and stack included.
+
+    \b
+    Examples:
+      neo4j-queue jobs show 0b1f4ab8-0c0c-4f0e-9a59-5f9d0a1b2c3d
+    """
+    with session.open_queue() as queue:
+        job = queue.job(job_id)
+    if job is None:
+        session.refuse(f"job not found: {job_id}")
+    if json:
+        output.print_json(job)
+    else:
+        output.print_facts("", _readable(job))
+
+
+def _plain(word: StrEnum | None) -> str | None:
+    """The word itself: the driver takes text, not members of an enum."""
+    return None if word is None else word.value
+
+
+def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
+    """The job with its times as times; the long stack last."""
+    names = sorted(job, key=lambda name: (name == "error_stack", name != "id", name))
+    return {name: output.iso(job[name]) if name in TIMES else job[name] for name in names}
+
+
+def retry(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Only these jobs.")] = None,
+    category: Annotated[Category | None, typer.Option(help="Only failures of this category.")] = None,
+    reason: Annotated[Reason | None, typer.Option(help="Only jobs that failed for this reason.")] = None,
+    status: Annotated[int | None, typer.Option(help="Only failures with this HTTP status.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Queue failed jobs again, as if they were new: all of them, or those that the options name.
+
+    \b
+    Examples:
+      neo4j-queue retry
+      neo4j-queue retry --category TRANSIENT --limit 100
+      neo4j-queue retry --status 503
+    """
+    with session.open_queue() as queue:
+        retried = queue.retry_failed(_plain(category), _plain(reason), status, limit, ids or None)
+    if retried:
+        session.nudge()
+    if json:
+        output.print_json({"retried": retried})
+    else:
+        print(f"{retried:,} failed jobs queued again.")
+    if ids and retried < len(set(ids)):
+        session.refuse(f"{len(set(ids)) - retried} of the jobs named are not failed jobs")
+
+
+def release(
+    ids: Annotated[list[str], typer.Argument(metavar="ID")],
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Take running jobs back from whoever holds them; they run again at once, and no attempt is counted.
+
+    The worker that held one notices that it lost the lease and writes nothing.
+
+    \b
+    Examples:
+      neo4j-queue release 0b1f4ab8-0c0c-4f0e-9a59-5f9d0a1b2c3d
+      neo4j-queue jobs list --status processing --json | jq -r '.[].id' | xargs neo4j-queue release
+    """
+    with session.open_queue() as queue:
+        released = queue.release_jobs(ids)
+    if released:
+        session.nudge()
+    if json:
+        output.print_json({"released": released})
+    else:
+        print(f"{len(released):,} jobs released.")
+    idle = sorted(set(ids) - set(released))
+    if idle:
+        session.refuse(f"not running, so not released: {', '.join(idle)}")

@@ -1,0 +1,149 @@
+"""How answers look: JSON for programs, tables for people, progress for both kinds of terminal."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+# Columns of a table that goes into a pipe: nothing is cut that a person wants to grep.
+PIPE_WIDTH = 200
+# Seconds between two plain lines of progress where there is no terminal.
+PLAIN_EVERY_S = 5.0
+
+Advance = Callable[[int, int | None], None]
+
+
+def print_json(answer: object) -> None:
+    """One line of JSON on stdout."""
+    print(json.dumps(answer, ensure_ascii=False, default=str))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table; empty cells for None."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
+    _console().print(table)
+
+
+def print_facts(title: str, facts: Mapping[str, object]) -> None:
+    """Names and values, one per line; those without a value are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in facts.items():
+        if value is not None and value != "":
+            table.add_row(name, Text(shown(value)))
+    _console().print(table)
+
+
+def shown(value: object) -> str:
+    """A value as people read it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.1f}"
+        case list() | tuple():
+            return ", ".join(shown(item) for item in value)
+        case _:
+            return str(value)
+
+
+def iso(epoch_ms: int | None) -> str | None:
+    """A time of the databases (epoch ms) as ISO 8601 in UTC."""
+    if epoch_ms is None:
+        return None
+    return (
+        datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def duration(seconds: float | None) -> str | None:
+    """Seconds as people say it: `45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    if seconds is None:
+        return None
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """Shows how far long work is, with rate and ETA: `advance(done, total)`, total None while unknown.
+
+    A bar on a terminal, a plain line every few seconds otherwise; always on stderr, beside the answer.
+    """
+    if sys.stderr.isatty():
+        with _bar(what) as advance:
+            yield advance
+    else:
+        yield _plain_lines(what)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    start = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, rate="")
+
+        def advance(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total, rate=f"{_rate(done, start):,.0f}/s")
+
+        yield advance
+
+
+def _plain_lines(what: str) -> Advance:
+    start = time.monotonic()
+    said = start
+
+    def advance(done: int, total: int | None) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < PLAIN_EVERY_S:
+            return
+        said = now
+        rate = _rate(done, start)
+        line = f"{what}: {done:,}" + (f" of {total:,}" if total is not None else "") + f", {rate:,.0f}/s"
+        if total is not None and rate > 0:
+            line += f", {duration((total - done) / rate)} left"
+        print(line, file=sys.stderr)
+
+    return advance
+
+
+def _rate(done: int, start: float) -> float:
+    return done / max(time.monotonic() - start, 1e-3)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)

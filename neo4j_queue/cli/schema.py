@@ -1,0 +1,126 @@
+"""`init` and `doctor`: set up the databases, and find out what is wrong."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+if TYPE_CHECKING:
+    from neo4j_queue.doctor import Finding
+    from neo4j_queue.schema import Report
+
+BAD = 1
+CONFIGURATION = 78
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    app.command()(init)
+    app.command()(doctor)
+
+
+def init(
+    check: Annotated[bool, typer.Option("--check", help="Only look; change nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Prepare both databases: constraints, indexes, control node.
+
+    Creates what is missing and drops nothing; safe to run again, and from several machines at once. Waits until
+    every index is online. With --check it changes nothing, and exit code 78 says that something is missing.
+
+    \b
+    Examples:
+      neo4j-queue init
+      neo4j-queue init --check && celery -A tasks worker
+    """
+    from neo4j_queue import boot, schema
+    from neo4j_queue.errors import SettingsError
+
+    settings = session.load_settings()
+    with session.open_databases(settings) as (graph, jobs):
+        boot.ping(graph, "NEO4J")
+        boot.ping(jobs, "EMBED_JOB_DATABASE")
+        if boot.same_store(graph, jobs):
+            raise SettingsError(boot.problems(graph, jobs, settings))
+        if check:
+            reports = [schema.check_jobs(jobs), schema.check_graph(graph, settings)]
+        else:
+            with output.progress("building indexes (%)") as advance:
+
+                def built(percents: Mapping[str, float]) -> None:
+                    advance(round(min(percents.values())), 100)
+
+                reports = [
+                    schema.migrate_jobs(jobs, progress=built),
+                    schema.migrate_graph(graph, settings, progress=built),
+                ]
+    if json:
+        output.print_json({"ok": all(r.ok for r in reports), "databases": [asdict(r) for r in reports]})
+    else:
+        _tell(reports, check)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(CONFIGURATION)
+
+
+def _tell(reports: "list[Report]", check: bool) -> None:
+    for report in reports:
+        state = "ready" if report.ok else "not ready"
+        version = f" (schema version {report.version})" if report.version is not None else ""
+        print(f"{report.database}: {state}{version}")
+        for name in report.created:
+            print(f"  created {name}")
+        if report.ok and not report.created and not check:
+            print("  nothing to do")
+        for note in report.notes:
+            print(f"  note: {note}")
+        for problem in report.problems:
+            print(f"  problem: {problem}")
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Look at every part and say what is wrong and what to do about it.
+
+    Looks at settings, provider, both databases (reachable, version, edition, clocks, the right way round), schema
+    and indexes, APOC, queue, workers and broker. Exit code 0 when nothing is bad, 1 otherwise (78: settings).
+
+    \b
+    Examples:
+      neo4j-queue doctor
+      neo4j-queue doctor --json | jq '.findings[] | select(.grade != "ok")'
+    """
+    from neo4j_queue.cli import broker
+    from neo4j_queue.doctor import Finding, Grade, examine
+    from neo4j_queue.errors import SettingsError
+
+    try:
+        settings = session.load_settings()
+    except SettingsError as error:
+        findings = [Finding("settings", Grade.BAD, problem) for problem in error.problems]
+        _diagnose(findings, json)
+        raise typer.Exit(CONFIGURATION) from None
+    findings = examine(settings, broker=lambda: [broker.examine(settings.celery_broker_url)])
+    _diagnose(findings, json)
+    if any(finding.grade is Grade.BAD for finding in findings):
+        raise typer.Exit(BAD)
+
+
+def _diagnose(findings: "list[Finding]", json: bool) -> None:
+    if json:
+        bad = any(finding.grade == "bad" for finding in findings)
+        output.print_json({"ok": not bad, "findings": [asdict(finding) for finding in findings]})
+        return
+    marks = {"ok": "ok", "warning": "!", "bad": "BAD"}
+    rows = [
+        [
+            marks[finding.grade],
+            finding.subject,
+            finding.detail + (f"\n-> {finding.advice}" if finding.advice else ""),
+        ]
+        for finding in findings
+    ]
+    output.print_table("", ["", "what", "finding"], rows)

@@ -1,0 +1,59 @@
+"""`search`: find entities by meaning."""
+
+from typing import Annotated
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+# Characters of an entity's text in a table: enough to recognise it.
+SNIPPET_CHARS = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's command."""
+    app.command()(search)
+
+
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What you look for, in your own words.")],
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Find the entities nearest in meaning to a query, best first.
+
+    The query is embedded by the configured provider. Exit code 1 when nothing is found.
+
+    \b
+    Examples:
+      neo4j-queue search "compress a file"
+      neo4j-queue search "who invented the loom" --limit 3 --json | jq -r '.[].entity'
+    """
+    from neo4j_queue.embedders import open_embedder
+
+    if not query.strip():
+        raise typer.BadParameter("is blank", param_hint="QUERY")
+    with session.open_both() as both:
+        embedder = open_embedder(both.settings)
+        try:
+            hits = both.graph.search(query, limit, embed=lambda text: embedder.embed([text]).vectors[0])
+        finally:
+            embedder.close()
+        snippets = [" ".join(both.graph.recipe.text(hit.properties).split())[:SNIPPET_CHARS] for hit in hits]
+    if json:
+        output.print_json(
+            [
+                {
+                    "entity": hit.uid,
+                    "score": hit.score,
+                    "labels": list(hit.labels),
+                    "properties": hit.properties,
+                }
+                for hit in hits
+            ]
+        )
+    elif hits:
+        rows = [[f"{hit.score:.3f}", hit.uid, text] for hit, text in zip(hits, snippets, strict=True)]
+        output.print_table("", ["score", "entity", "text"], rows)
+    if not hits:
+        session.refuse("nothing found; `neo4j-queue status` shows how many entities have a vector")

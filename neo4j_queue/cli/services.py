@@ -1,0 +1,305 @@
+"""`up` and `down`: the two databases and Redis, on this machine, in Docker, or somebody else's."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neo4j_queue.cli import output, session
+from neo4j_queue.setting_types import without_password
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from neo4j_queue.local_services import Progress, ServicesConfig
+    from neo4j_queue.settings import Settings
+
+# How long containers may take: images are pulled and built before, so this is the boot of two databases.
+DOCKER_READY_S = 180.0
+ENV_FILE = Path(".env")
+
+
+class Engine(StrEnum):
+    """Who runs the services."""
+
+    LOCAL = "local"
+    DOCKER = "docker"
+    EXTERNAL = "external"
+
+
+GraphPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the graph database.")]
+JobsPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the jobs database.")]
+RedisPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of Redis.")]
+Directory = Annotated[
+    Path | None,
+    typer.Option(help="Where data and logs live (default: $XDG_DATA_HOME/neo4j-queue)."),
+]
+AnyEngine = Annotated[
+    Engine,
+    typer.Option(
+        help="local: processes of this machine; docker: compose.yaml; external: only check configured URIs."
+    ),
+]
+Service = dict[str, object]
+Report = Callable[["Progress"], None]
+AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    app.command()(up)
+    app.command()(down)
+
+
+def up(
+    graph_port: GraphPort = 7687,
+    jobs_port: JobsPort = 7688,
+    redis_port: RedisPort = 6379,
+    directory: Directory = None,
+    engine: AnyEngine = Engine.LOCAL,
+    env_file: Annotated[
+        bool, typer.Option("--env-file/--no-env-file", help="Write .env here if there is none.")
+    ] = True,
+    json: AsJson = False,
+) -> None:
+    """Start the graph database, the jobs database and Redis, and wait until they serve.
+
+    What runs already is left as it is. The first time, the Neo4j files (120 MB) are fetched by Maven. The
+    servers listen on the loopback address only and have no passwords. They go on running until `down`.
+
+    Exit code 75 when a service cannot be had now: a program is missing, a port is taken, a server dies.
+
+    \b
+    Examples:
+      neo4j-queue up
+      neo4j-queue up --graph-port 17687 --jobs-port 17688 --redis-port 16379 --directory ./services
+      neo4j-queue up --engine docker
+      NEO4J_URI=neo4j+s://db.example.org neo4j-queue up --engine external
+    """
+    config = _config(graph_port, jobs_port, redis_port, directory)
+    with news() as report:
+        match engine:
+            case Engine.LOCAL:
+                environment, services = _up_local(config, report)
+            case Engine.DOCKER:
+                environment, services = _up_docker(config, report)
+            case Engine.EXTERNAL:
+                environment, services = _check_external()
+                env_file = False
+    written = _write_env_file(environment) if env_file else None
+    if json:
+        answer: dict[str, object] = {"engine": engine.value, "services": services, "environment": environment}
+        output.print_json({**answer, "env_file": str(written) if written else None})
+        return
+    _tell(services, environment)
+    _tell_env_file(environment, written, env_file)
+    print("Next: neo4j-queue init")
+
+
+def down(
+    directory: Directory = None,
+    engine: AnyEngine = Engine.LOCAL,
+    json: AsJson = False,
+) -> None:
+    """Stop what `up` started. Data and logs stay, so that the next `up` goes on where this one ended.
+
+    \b
+    Examples:
+      neo4j-queue down
+      neo4j-queue down --directory ./services
+      neo4j-queue down --engine docker
+    """
+    from neo4j_queue.local_services import LocalServices, ServicesConfig
+    from neo4j_queue.local_services.docker import Compose
+
+    config = ServicesConfig(directory=directory) if directory else ServicesConfig()
+    with news() as report:
+        match engine:
+            case Engine.LOCAL:
+                stopped = LocalServices(config, report).down()
+            case Engine.DOCKER:
+                Compose(config, report).down()
+                stopped = ["docker"]
+            case Engine.EXTERNAL:
+                raise typer.BadParameter("external services are not ours to stop", param_hint="--engine")
+    if json:
+        output.print_json({"engine": engine.value, "stopped": stopped})
+    elif stopped:
+        print(f"stopped: {', '.join(stopped)}")
+    else:
+        print(f"nothing of {config.directory} was running")
+
+
+def _config(graph_port: int, jobs_port: int, redis_port: int, directory: Path | None) -> "ServicesConfig":
+    from neo4j_queue.local_services import ServicesConfig
+
+    try:
+        config = ServicesConfig(graph_port, jobs_port, redis_port)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return config if directory is None else ServicesConfig(graph_port, jobs_port, redis_port, directory)
+
+
+def _up_local(config: "ServicesConfig", report: Report) -> tuple[dict[str, str], list[Service]]:
+    from neo4j_queue.local_services import LocalServices
+
+    local = LocalServices(config, report)
+    local.up()
+    services: list[Service] = [
+        {"name": each.name, "url": each.url, "pid": each.pid, "log": str(each.log)} for each in local.status()
+    ]
+    return local.environment(), services
+
+
+def _up_docker(config: "ServicesConfig", report: Report) -> tuple[dict[str, str], list[Service]]:
+    from neo4j_queue.local_services import LocalServices
+    from neo4j_queue.local_services.docker import Compose
+    from neo4j_queue.settings import Settings
+
+    Compose(config, report).up()
+    environment = LocalServices(config).environment()
+    # What else is configured (a password) holds for the containers too.
+    places: dict[str, Any] = {name.lower(): value for name, value in environment.items()}
+    settings = Settings(**places)
+    return environment, _reached(settings, DOCKER_READY_S)
+
+
+def _check_external() -> tuple[dict[str, str], list[Service]]:
+    settings = session.load_settings()
+    environment = {
+        "NEO4J_URI": settings.neo4j_uri,
+        "NEO4J_DATABASE": settings.neo4j_database,
+        "EMBED_JOB_DATABASE_URI": settings.embed_job_database_uri,
+        "EMBED_JOB_DATABASE_NAME": settings.embed_job_database_name,
+        "CELERY_BROKER_URL": settings.celery_broker_url,
+    }
+    return environment, _reached(settings, 0.0)
+
+
+def _reached(settings: "Settings", wait_s: float) -> list[Service]:
+    """Waits until all three answer. Raises `TemporarilyUnavailable`, `SettingsError`."""
+    from neo4j_queue import boot
+    from neo4j_queue.database import Database
+
+    # No repetition inside the driver: `wait_for` asks again by itself.
+    with (
+        Database(settings.graph_address(), retry_time_s=0) as graph,
+        Database(settings.jobs_address(), retry_time_s=0) as jobs,
+    ):
+        boot.wait_for(
+            {
+                "graph": lambda: boot.ping(graph, "NEO4J"),
+                "jobs": lambda: boot.ping(jobs, "EMBED_JOB_DATABASE"),
+                "redis": lambda: _ping_broker(settings.celery_broker_url),
+            },
+            wait_s=wait_s,
+        )
+    urls = (settings.neo4j_uri, settings.embed_job_database_uri, settings.celery_broker_url)
+    return [
+        {"name": name, "url": without_password(url)}
+        for name, url in zip(("graph", "jobs", "redis"), urls, strict=True)
+    ]
+
+
+def _ping_broker(url: str) -> None:
+    from neo4j_queue.cli import broker
+    from neo4j_queue.doctor import Grade
+    from neo4j_queue.errors import TemporarilyUnavailable
+
+    finding = broker.examine(url)
+    if finding.grade is Grade.BAD:
+        raise TemporarilyUnavailable(finding.detail)
+
+
+def _write_env_file(environment: Mapping[str, str]) -> Path | None:
+    """Writes `.env` into the current directory; None, and nothing changed, where there is one."""
+    lines = ["# Written by `neo4j-queue up`. Every setting: .env.example."]
+    lines += [f"{name}={value}" for name, value in environment.items()]
+    try:
+        # Exclusive: a file that appears in this very moment is not ours to overwrite either.
+        with ENV_FILE.open("x", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    except FileExistsError:
+        return None
+    return ENV_FILE.resolve()
+
+
+def _tell(services: list[Service], environment: Mapping[str, str]) -> None:
+    rows = [[each["name"], each["url"], str(each.get("pid") or ""), each.get("log")] for each in services]
+    output.print_table("", ["service", "address", "process", "log"], rows)
+    print("Settings for these services:")
+    for name, value in environment.items():
+        print(f"  {name}={without_password(value)}")
+
+
+def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted: bool) -> None:
+    if written:
+        print(f"They are written to {written}")
+    elif wanted:
+        from dotenv import dotenv_values
+
+        print(f"{ENV_FILE.resolve()} was there and is left as it is")
+        there = dotenv_values(ENV_FILE)
+        for name, value in environment.items():
+            # How long evidence is kept is the operator's word, not a fact about these services.
+            if name != "EMBED_JOB_RETENTION_DAYS" and there.get(name) != value:
+                session.warn(f"{ENV_FILE} has {name}={without_password(there.get(name) or '')}, not {value}")
+
+
+@contextmanager
+def news() -> Iterator[Report]:
+    """Shows what the services are doing, on stderr: moving lines on a terminal, plain ones in a pipe."""
+    if sys.stderr.isatty():
+        with _moving_lines() as report:
+            yield report
+    else:
+        yield _plain_lines()
+
+
+@contextmanager
+def _moving_lines() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
+
+    columns = (
+        SpinnerColumn(finished_text="✓"),
+        TextColumn("{task.description:<8}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[message]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Display(*columns, console=Console(stderr=True)) as display:
+        tasks: dict[str, TaskID] = {}
+
+        def report(news: "Progress") -> None:
+            if news.step not in tasks:
+                tasks[news.step] = display.add_task(news.step, total=None, message="")
+            done, total = (1, 1) if news.finished else (news.done, news.total)
+            display.update(tasks[news.step], completed=done, total=total, message=news.message)
+
+        yield report
+
+
+def _plain_lines() -> Report:
+    began = time.monotonic()
+    said = began
+
+    def report(news: "Progress") -> None:
+        nonlocal said
+        line = f"{news.step}: {news.message}"
+        if news.done and news.total:
+            now = time.monotonic()
+            if now - said < output.PLAIN_EVERY_S:
+                return
+            said = now
+            left_s = (now - began) / news.done * (news.total - news.done)
+            line += f", about {output.duration(left_s)} left"
+        print(line, file=sys.stderr, flush=True)
+
+    return report

@@ -1,0 +1,114 @@
+"""What the commands share: settings, databases that give up quickly, and the nudge to the workers."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from neo4j_queue.database import Database
+    from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.queue import EmbedQueue
+    from neo4j_queue.settings import Settings
+    from tasks.nudge import Nudge
+
+# A person waits: a transient error is tried again for this long and no longer.
+RETRY_TIME_S = 3.0
+
+
+@dataclass
+class Options:
+    """What stands before the command: `--log-format`, `--debug`."""
+
+    style: str | None = None
+    debug: bool = False
+
+
+options = Options()
+
+
+def load_settings(*, needs_retention: bool = False) -> "Settings":
+    """The settings, with logging set up by them. Raises `SettingsError`."""
+    from neo4j_queue import log
+    from neo4j_queue.settings import Role, Settings
+
+    log.configure("cli", style=options.style)
+    settings = Settings.load(Role.CLI, needs_retention=needs_retention)
+    log.configure("cli", settings, style=options.style)
+    return settings
+
+
+@contextmanager
+def open_databases(settings: "Settings") -> Iterator[tuple["Database", "Database"]]:
+    """Graph and jobs database."""
+    from neo4j_queue.database import Database
+
+    with (
+        Database(settings.graph_address(), retry_time_s=RETRY_TIME_S) as graph,
+        Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S) as jobs,
+    ):
+        yield graph, jobs
+
+
+@contextmanager
+def open_queue(*, needs_retention: bool = False) -> Iterator["EmbedQueue"]:
+    """The queue, for commands that need no graph."""
+    from neo4j_queue.database import Database
+    from neo4j_queue.queue import EmbedQueue
+
+    settings = load_settings(needs_retention=needs_retention)
+    with EmbedQueue(Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S), settings) as queue:
+        yield queue
+
+
+@dataclass(frozen=True)
+class Both:
+    """What the commands that need everything work with."""
+
+    settings: "Settings"
+    graph: "EntityGraph"
+    queue: "EmbedQueue"
+
+
+@contextmanager
+def open_both() -> Iterator[Both]:
+    """The graph, which enqueues into the queue, and the queue."""
+    from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.queue import EmbedQueue
+
+    settings = load_settings()
+    with open_databases(settings) as (graph_database, jobs_database):
+        queue = EmbedQueue(jobs_database, settings)
+        graph = EntityGraph.from_settings(settings, queue.enqueue, database=graph_database)
+        yield Both(settings, graph, queue)
+
+
+def nudger() -> "Nudge":
+    """Tells the workers that jobs are due, as often as one likes. It returns at once and never raises.
+
+    Without a broker they learn it from beat; the log says so.
+    """
+    from tasks.nudge import Nudge
+
+    return Nudge()
+
+
+def nudge() -> None:
+    """Tells the workers once, and waits a moment so that the message is sent before we end."""
+    wish = nudger()
+    wish()
+    wish.flush()
+
+
+def warn(line: str) -> None:
+    """A line for people, beside the answer."""
+    print(f"neo4j-queue: warning: {line}", file=sys.stderr)
+
+
+def refuse(line: str) -> NoReturn:
+    """Ends the command with a bad answer (exit code 1) and one line that says why."""
+    print(f"neo4j-queue: {line}", file=sys.stderr)
+    raise typer.Exit(1)

@@ -1,0 +1,137 @@
+"""`status` and `health`: how deep the queue is, how fresh the graph is, how embedding fares."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from neo4j_queue.cli import output, session
+
+if TYPE_CHECKING:
+    from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.jobs import QueueStatus
+
+BAD = 1
+TEMPORARY = 75
+
+
+def register(app: typer.Typer) -> None:
+    """Adds this module's commands."""
+    app.command()(status)
+    app.command()(health)
+
+
+def status(
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Show the queue in numbers, its workers, and how many entities have a fresh vector.
+
+    When the graph is away, the queue is shown without the coverage and the exit code is 75.
+
+    \b
+    Examples:
+      neo4j-queue status
+      neo4j-queue status --json | jq '.pending + .processing'
+      watch -n 1 neo4j-queue status
+    """
+    with session.open_both() as both:
+        state = both.queue.status()
+        coverage = _coverage(both.graph)
+    if json:
+        output.print_json(_contract(state, coverage))
+    else:
+        _tell(state, coverage)
+    if coverage is None:
+        raise typer.Exit(TEMPORARY)
+
+
+def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
+    from neo4j.exceptions import DriverError, Neo4jError
+
+    from neo4j_queue import boot
+
+    try:
+        return asdict(graph.coverage())
+    except (Neo4jError, DriverError) as error:
+        if not boot.is_temporary(error):
+            raise
+        session.warn(f"the graph does not answer, so coverage is unknown: {boot.explain(error)}")
+        return None
+
+
+def _contract(state: "QueueStatus", coverage: dict[str, int] | None) -> dict[str, Any]:
+    """The answer that programs rely on (docs/reference/cli.md); names and order are fixed."""
+    return {
+        "pending": state.pending,
+        "delayed": state.delayed,
+        "processing": state.processing,
+        "started": state.started,
+        "completed": state.completed,
+        "failed": state.failed,
+        "total": state.total,
+        "oldest_pending_seconds": state.oldest_pending_seconds,
+        "halted": state.halted,
+        "paused_until": output.iso(state.paused_until),
+        "workers": [asdict(worker) for worker in state.workers],
+        "coverage": coverage,
+    }
+
+
+def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
+    oldest = output.duration(state.oldest_pending_seconds)
+    facts = {
+        "halted": (state.halted_reason or "yes") if state.halted else None,
+        "paused": f"until {output.iso(state.paused_until)}: {state.pause_reason}"
+        if state.paused_until
+        else None,
+        "pending": f"{state.pending:,}" + (f" (oldest due for {oldest})" if oldest else ""),
+        "delayed": f"{state.delayed:,}" + (" (waiting for their back-off)" if state.delayed else ""),
+        "processing": f"{state.processing:,} ({state.started:,} started)",
+        "completed": state.completed,
+        "failed": f"{state.failed:,}" + (" (neo4j-queue jobs list --status failed)" if state.failed else ""),
+    }
+    output.print_facts("Jobs", facts)
+    if coverage is not None:
+        print()
+        output.print_facts("Entities", dict(coverage))
+    print()
+    if not state.workers:
+        print("No embed worker answered lately (celery -A tasks worker).")
+        return
+    rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
+    output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
+
+
+def health(
+    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
+) -> None:
+    """Say how embedding fares: HEALTHY, DEGRADED or CRITICAL, and why.
+
+    Judged by the last 100 verdicts of all workers. Exit code 0 for HEALTHY, 1 for anything else.
+
+    \b
+    Examples:
+      neo4j-queue health
+      neo4j-queue health --json | jq .error_patterns
+    """
+    with session.open_queue() as queue:
+        found = queue.health()
+    answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at)}
+    if json:
+        output.print_json(answer)
+    else:
+        rate = (
+            None if found.success_rate is None else f"{found.success_rate:.0%} of {found.verdicts} verdicts"
+        )
+        patterns = [f"{pattern} ({count})" for pattern, count in found.error_patterns.items()]
+        facts = {
+            "state": str(found.state),
+            "why": "; ".join(found.reasons),
+            "failures in a row": found.consecutive_failures,
+            "success rate": rate,
+            "last success": output.iso(found.last_success_at),
+            "errors": patterns,
+        }
+        output.print_facts("", {name: value for name, value in facts.items() if value != []})
+    if found.state != "HEALTHY":
+        raise typer.Exit(BAD)

@@ -1,0 +1,9 @@
+// One page of all current entities, in the order of the key.
+// parameters: after (key, excluded), limit, properties (names of the source properties)
+// rows:       as of graph/read_texts
+// locks:      none
+MATCH (n:__LABEL__)
+WHERE n.__KEY__ > $after AND n.validTo IS NULL
+WITH n ORDER BY n.__KEY__ LIMIT $limit
+RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, n.embedding IS NOT NULL AS embedded,
+  n.embedding_hash AS hash, n.embedding_model AS model, false AS deleted

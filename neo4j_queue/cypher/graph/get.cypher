@@ -1,0 +1,7 @@
+// A current entity without its vector.
+// parameters: uid
+// rows:       labels, properties, embedded, pending
+// locks:      none
+MATCH (n:__LABEL__ {__KEY__: $uid})
+WHERE n.validTo IS NULL
+RETURN labels(n) AS labels, n {.*, embedding: null} AS properties, n.embedding IS NOT NULL AS embedded, n:EmbedPending AS pending

@@ -1,0 +1,13 @@
+// Locks marked entities and reads what tells whether the mark may go.
+// parameters: uids, sorted; properties (names of the source properties)
+// rows:       node (element id), uid, source, embedded, hash, model, deleted
+// locks:      entities in the order of `uids`, by the write of `_lock`
+UNWIND $uids AS uid
+MATCH (n:__LABEL__ {__KEY__: uid})
+WHERE n:EmbedPending
+SET n._lock = true
+REMOVE n._lock
+WITH uid, n
+WHERE n.__KEY__ = uid AND n:EmbedPending
+RETURN elementId(n) AS node, uid, [name IN $properties | n[name]] AS source, n.embedding IS NOT NULL AS embedded,
+  n.embedding_hash AS hash, n.embedding_model AS model, n.validTo IS NOT NULL AS deleted

@@ -1,0 +1,8 @@
+// The source values of entities, and whose vector they carry. A key that several entities share has several rows.
+// parameters: uids, properties (names of the source properties)
+// rows:       uid, source, embedded, hash, model, deleted
+// locks:      none
+UNWIND $uids AS uid
+MATCH (n:__LABEL__ {__KEY__: uid})
+RETURN uid, [name IN $properties | n[name]] AS source, n.embedding IS NOT NULL AS embedded, n.embedding_hash AS hash,
+  n.embedding_model AS model, n.validTo IS NOT NULL AS deleted

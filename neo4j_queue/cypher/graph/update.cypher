@@ -1,0 +1,17 @@
+// Merges properties into current entities; a null removes the property.
+// parameters: rows [{uid, properties}], properties (names of the source properties)
+// rows:       as of graph/upsert; none for an entity that is not there
+// locks:      entities in the order of `rows`, by the write of `_lock`
+UNWIND $rows AS row
+MATCH (n:__LABEL__ {__KEY__: row.uid})
+SET n._lock = true
+REMOVE n._lock
+WITH row, n
+WHERE n.__KEY__ = row.uid AND n.validTo IS NULL
+WITH row, n, coalesce(any(
+  key IN keys(row.properties)
+  WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)
+), true) AS changed
+SET n += row.properties
+RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source,
+  n.embedding IS NOT NULL AS embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending

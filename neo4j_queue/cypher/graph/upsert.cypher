@@ -1,0 +1,22 @@
+// Creates entities or merges properties into those that are there. A soft-deleted entity comes back.
+// parameters: rows [{uid, properties}] with distinct uids, properties (names of the source properties)
+// rows:       one for each current entity: node (element id), uid (null: deleted while we waited for its lock), created,
+//             changed, source, embedded, hash, model, pending
+// locks:      entities in the order of `rows` (sorted by uid by the caller): MERGE, and the write of `_created`
+UNWIND $rows AS row
+MERGE (n:__LABEL__ {__KEY__: row.uid})
+  ON CREATE SET n._created = true, n:EmbedPending
+  ON MATCH SET n._created = false
+WITH row, collect(n) AS nodes
+WITH row, nodes, any(n IN nodes WHERE n._created) AS created, [n IN nodes WHERE n.validTo IS NULL] AS current
+FOREACH (n IN nodes | REMOVE n._created)
+WITH row, created, CASE WHEN current = [] THEN nodes[..1] ELSE current END AS targets
+UNWIND targets AS n
+WITH row, created, n, n.validTo IS NOT NULL OR coalesce(any(
+  key IN keys(row.properties)
+  WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)
+), true) AS changed
+SET n += row.properties
+REMOVE n.validTo
+RETURN elementId(n) AS node, n.__KEY__ AS uid, created, changed, [name IN $properties | n[name]] AS source,
+  n.embedding IS NOT NULL AS embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending

@@ -1,0 +1,21 @@
+// Writes vectors whose text is still the entity's: the fence is judged under the entity's lock.
+// parameters: writes [{uid, hash, vector, source}], sorted by uid; where values do not survive the way to a client and
+//             back (numbers, temporals), `node` (element id) stands for a fence judged by the caller in this transaction;
+//             properties (names of the source properties), model
+// rows:       uid, hash of each vector written
+// locks:      entities in the order of `writes`, by the write of `_lock`. It must be a write of a value: removing a
+//             property that is not there takes no lock, and the fence would be judged on the values before the wait.
+UNWIND $writes AS row
+MATCH (n:__LABEL__ {__KEY__: row.uid})
+SET n._lock = true
+REMOVE n._lock
+WITH row, n
+WHERE n.__KEY__ = row.uid AND n.validTo IS NULL AND CASE
+  WHEN row.node IS NOT NULL THEN elementId(n) = row.node
+  ELSE all(i IN range(0, size($properties) - 1)
+    WHERE n[$properties[i]] = row.source[i] OR n[$properties[i]] IS NULL AND row.source[i] IS NULL)
+END
+CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
+SET n.embedding_model = $model, n.embedding_hash = row.hash, n.embedded_at = datetime.realtime().epochMillis
+REMOVE n:EmbedPending
+RETURN DISTINCT row.uid AS uid, row.hash AS hash

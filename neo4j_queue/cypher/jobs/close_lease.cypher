@@ -1,0 +1,20 @@
+// Books what became of a lease's jobs, and ends the lease when none is left or its holder says that it is done.
+// What was never requested counts nothing against the rate budget.
+// parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
+//             'lost'), requests and est_tokens (really sent; null = not known), sent_ms_ago (since the last request
+//             began), now
+// rows:       token when the lease was ended by this call
+// locks:      the lease
+MATCH (l:EmbedLease {token: $token})
+SET l._lock = true
+WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true
+SET l.left = l.left - $settled
+WITH l, now WHERE $final OR l.left <= 0
+SET l.finished_at = now, l.outcome = $outcome,
+  l.requested_at = CASE
+    WHEN $requests IS NULL THEN CASE WHEN l.started_at IS NULL THEN null ELSE now END
+    WHEN $requests = 0 THEN null
+    ELSE now - $sent_ms_ago END,
+  l.requests = coalesce($requests, l.requests), l.est_tokens = coalesce($est_tokens, l.est_tokens)
+REMOVE l.open
+RETURN l.token AS token

@@ -1,0 +1,15 @@
+// Ends jobs as `completed`.
+// parameters: token, rows [{id, outcome}], now
+// rows:       id of each job that was completed; a job without a row was lost
+// locks:      the lease, then its jobs in the order given
+MATCH (l:EmbedLease {token: $token})
+SET l._lock = true
+WITH l, coalesce($now, datetime.realtime().epochMillis) AS now
+UNWIND $rows AS row
+MATCH (j:EmbedJob {id: row.id})
+SET j._lock = true
+WITH now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.started_at IS NOT NULL
+SET j.status = 'completed', j.outcome = row.outcome, j.processed_at = now
+REMOVE j.lock_owner, j.lock_until, j.lease_token, j.error, j.error_category, j.error_type, j.error_status,
+  j.error_stack
+RETURN j.id AS id

@@ -1,0 +1,15 @@
+// Gives jobs of one lease back, unjudged: due at once, at their old place, no attempt counted.
+// parameters: token, rows [{id}], noted (error properties to note on the jobs, or {}), now
+// rows:       id of each job that was given back
+// locks:      the lease, then its jobs in the order given
+MATCH (l:EmbedLease {token: $token})
+SET l._lock = true
+WITH l
+UNWIND $rows AS row
+MATCH (j:EmbedJob {id: row.id})
+SET j._lock = true
+WITH j WHERE j.status = 'processing' AND j.lease_token = $token
+SET j.status = 'pending'
+SET j += $noted
+REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at
+RETURN j.id AS id

@@ -1,0 +1,5 @@
+// Does this database answer?
+// parameters: none
+// rows:       one: ok
+// locks:      none
+RETURN true AS ok

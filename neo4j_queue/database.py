@@ -1,0 +1,122 @@
+"""One Neo4j database behind one lazily opened driver.
+
+The driver is thread-safe but not fork-safe: a forked child that used its parent's sockets could read another
+task's rows. `Database` therefore opens a driver at first use and opens a new one after a fork.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+import neo4j
+from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
+
+# Nothing may wait without an end. A statement has at most the server's own transaction timeout; these bound the
+# rest: opening a socket, waiting for a free one, and repeating a transaction after a transient error.
+CONNECT_TIMEOUT_S = 5.0
+ACQUIRE_TIMEOUT_S = 15.0
+RETRY_TIME_S = 15.0
+# A pooled socket that was idle this long is tested before use: a server restart leaves dead ones behind.
+LIVENESS_AFTER_S = 10.0
+STATEMENT_TIMEOUT_S = 55.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a database is and how to enter it. No `username` means a server without authentication."""
+
+    uri: str
+    database: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+class Database:
+    """Runs statements on one database; opens nothing before the first one."""
+
+    def __init__(self, address: Address, *, retry_time_s: float = RETRY_TIME_S) -> None:
+        self.address = address
+        self._retry_time_s = retry_time_s
+        self._lock = threading.Lock()
+        self._driver: Driver | None = None
+        self._pid = -1
+        # Drivers of the parent process: never used and never collected here, for closing one would say goodbye
+        # on a socket that the parent still uses.
+        self._inherited: list[Driver] = []
+
+    def driver(self) -> Driver:
+        """This process's driver."""
+        pid = os.getpid()
+        if self._driver is not None and self._pid == pid:
+            return self._driver
+        with self._lock:
+            if self._driver is not None and self._pid != pid:
+                self._inherited.append(self._driver)
+                self._driver = None
+            if self._driver is None:
+                self._driver = self._open()
+                self._pid = pid
+            return self._driver
+
+    def _open(self) -> Driver:
+        address = self.address
+        auth = (address.username, address.password or "") if address.username else None
+        return GraphDatabase.driver(
+            address.uri,
+            auth=auth,
+            connection_timeout=CONNECT_TIMEOUT_S,
+            connection_acquisition_timeout=ACQUIRE_TIMEOUT_S,
+            max_transaction_retry_time=self._retry_time_s,
+            liveness_check_timeout=LIVENESS_AFTER_S,
+            notifications_min_severity="OFF",
+            telemetry_disabled=True,
+            user_agent="neo4j-queue",
+        )
+
+    def read(self, query: str, **parameters: Any) -> list[Record]:
+        """The rows of a reading statement (managed transaction: transient errors are repeated)."""
+        return self.transaction(lambda tx: rows(tx, query, **parameters), access=neo4j.READ_ACCESS)
+
+    def write(self, query: str, **parameters: Any) -> list[Record]:
+        """The rows of a writing statement (managed transaction: transient errors are repeated)."""
+        return self.transaction(lambda tx: rows(tx, query, **parameters))
+
+    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
+        """Runs `work` in one transaction, again after a transient error; `work` must not have other effects."""
+        with self.driver().session(database=self.address.database, default_access_mode=access) as session:
+            bounded = neo4j.unit_of_work(timeout=STATEMENT_TIMEOUT_S)(work)
+            if access == neo4j.READ_ACCESS:
+                return session.execute_read(bounded)
+            return session.execute_write(bounded)
+
+    def autocommit(self, query: str, **parameters: Any) -> list[Record]:
+        """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
+        with self.driver().session(database=self.address.database) as session:
+            return list(session.run(query, parameters))
+
+    def close(self) -> None:
+        """Closes this process's driver; the next statement would open a new one."""
+        with self._lock:
+            if self._driver is not None and self._pid == os.getpid():
+                self._driver.close()
+                self._driver = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:
+    """All rows of one statement inside a transaction."""
+    return list(tx.run(query, parameters))
+
+
+def dicts(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Rows as plain dictionaries."""
+    return [record.data() for record in records]

@@ -1,0 +1,212 @@
+"""The demo from start to finish: services, schema, workers, entities, vectors, answers."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from textwrap import shorten
+from types import FrameType
+from typing import TypeVar
+
+from neo4j_queue import schema
+from neo4j_queue.database import Database
+from neo4j_queue.demo import GRAPH_PORT, JOBS_PORT, REDIS_PORT, corpus, environment
+from neo4j_queue.demo.processes import Crew
+from neo4j_queue.demo.watching import Watch
+from neo4j_queue.embedders import open_embedder
+from neo4j_queue.entities import EntityInput
+from neo4j_queue.errors import Neo4jQueueError, SettingsError
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
+from neo4j_queue.local_services.config import data_directory
+from neo4j_queue.queue import EmbedQueue
+
+QUESTIONS = ("compress a file", "parse command line options", "wait for several threads")
+ANSWERS = 5
+# One transaction each: large enough to be quick, small enough that the bar moves.
+PAGE = 500
+# A line of a terminal: score, name and the first words of what is said of it.
+NAME_WIDTH = 36
+SAID_WIDTH = 60
+
+HINT = """
+Look around; the services go on running, workers and beat are stopped:
+  . {shell_file}
+  neo4j-queue status
+  neo4j-queue search "draw a random number"
+  celery -A tasks worker        # and in further shells: celery -A tasks beat
+  celery -A tasks flower        # http://127.0.0.1:5555
+
+Stop the services:
+  neo4j-queue down --directory {directory}
+
+Your own graph: set NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD in .env, and what to embed: EMBED_ENTITY_LABEL=Book,
+EMBED_ENTITY_KEY=isbn, EMBED_TEXT_PROPERTIES=title,summary. Then neo4j-queue init, neo4j-queue enqueue --all,
+and a worker. README.md shows each step."""
+
+Say = Callable[[str], None]
+Advance = Callable[[int, int | None], None]
+Progress = Callable[[str], AbstractContextManager[Advance]]
+News = Callable[[], AbstractContextManager[Report]]
+T = TypeVar("T")
+
+
+class DemoFailedError(Neo4jQueueError):
+    """The demo did not reach its end: a job failed, an entity has no vector, or nothing moves."""
+
+
+def services_config(
+    graph_port: int = GRAPH_PORT,
+    jobs_port: int = JOBS_PORT,
+    redis_port: int = REDIS_PORT,
+    directory: Path | None = None,
+) -> ServicesConfig:
+    """The demo's own services: nobody wants their data back, so they keep no transaction logs."""
+    return ServicesConfig(
+        graph_port, jobs_port, redis_port, directory or data_directory() / "demo", throwaway=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run of the demo does. `limit` entities (None = all); `stop` ends the services afterwards."""
+
+    questions: Sequence[str] = QUESTIONS
+    limit: int | None = None
+    provider: str = "local"
+    stop: bool = False
+    services: ServicesConfig = field(default_factory=services_config)
+
+    @property
+    def shell_file(self) -> Path:
+        """The file to source for a shell that means the demo."""
+        return self.services.directory / "demo.env"
+
+    @property
+    def logs(self) -> Path:
+        """Where the logs of workers and beat are."""
+        return self.services.directory / "logs"
+
+
+def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
+    """Runs the demo. Raises `DemoFailedError`, `ProcessLostError` or a `ServiceError` when it cannot succeed.
+
+    `say` takes lines for people, `progress` makes a bar, `news` shows what the services do. Workers and beat are
+    stopped in every case, the services only with `options.stop`.
+    """
+    with _terminable(), ExitStack() as stack:
+        library = corpus.collect(options.limit)
+        say(
+            f"The Python standard library: {len(library.entries):,} entities, {len(library.relations):,} relations."
+        )
+        services = LocalServices(options.services)
+        with news() as report:
+            LocalServices(options.services, report).up()
+        if options.stop:
+            stack.callback(services.down)
+        variables = environment.variables(services.environment(), options.provider)
+        environment.write_shell_file(options.shell_file, variables)
+        settings = environment.DemoSettings.of(variables)
+        queue = stack.enter_context(EmbedQueue.connect(settings))
+        graph = stack.enter_context(EntityGraph.from_settings(settings, queue.enqueue))
+        _prepare(graph.database, queue.database, settings)
+        with Crew(environment.process_environment(variables), options.logs) as crew:
+            say(f"Two Celery workers and beat are starting; their logs are in {options.logs}")
+            watch = Watch(queue, crew, say)
+            _load(library, graph, progress)
+            with progress("embedding") as advance:
+                seconds = watch.until_drained(advance)
+        _tell(queue, graph, watch.ended, seconds, say)
+        _answer(graph, settings, options.questions, say)
+    _hint(options, say)
+
+
+def _prepare(graph: Database, jobs: Database, settings: environment.DemoSettings) -> None:
+    problems = [
+        problem
+        for found in (schema.migrate_jobs(jobs), schema.migrate_graph(graph, settings))
+        for problem in found.problems
+    ]
+    if problems:
+        raise SettingsError(problems)
+
+
+def _load(library: corpus.Corpus, graph: EntityGraph, progress: Progress) -> None:
+    """Writes entities (each with its outbox mark and its job) and relations; what is there stays as it is."""
+    with progress("loading") as advance:
+        done, total = 0, len(library.entries) + len(library.relations)
+        for entries in _pages(library.entries):
+            graph.create_entities(EntityInput(e.name, e.entity_type, e.observations) for e in entries)
+            done += len(entries)
+            advance(done, total)
+        for relations in _pages(library.relations):
+            graph.create_relations((container, "CONTAINS", contained) for container, contained in relations)
+            done += len(relations)
+            advance(done, total)
+
+
+def _tell(queue: EmbedQueue, graph: EntityGraph, ended: int, seconds: float, say: Say) -> None:
+    """Says where things stand. Raises `DemoFailedError` unless every entity has its vector and no job failed."""
+    status, coverage = queue.status(), graph.coverage()
+    if ended:
+        say(f"{ended:,} jobs done in {seconds:.1f} s ({ended / seconds:,.0f}/s).")
+    else:
+        say("Nothing to embed: every entity has the vector of its text already.")
+    say(
+        f"Jobs:     {status.pending:,} pending, {status.delayed:,} delayed, {status.processing:,} processing, "
+        f"{status.completed:,} completed, {status.failed:,} failed"
+    )
+    say(
+        f"Entities: {coverage.entities:,}, of which {coverage.fresh:,} fresh, {coverage.stale:,} stale, "
+        f"{coverage.missing:,} without a vector"
+    )
+    if status.failed:
+        raise DemoFailedError(
+            f"{status.failed:,} jobs failed; look at them: neo4j-queue jobs list --status failed"
+        )
+    if coverage.fresh < coverage.entities:
+        raise DemoFailedError(f"{coverage.entities - coverage.fresh:,} entities have no fresh vector")
+
+
+def _answer(
+    graph: EntityGraph, settings: environment.DemoSettings, questions: Sequence[str], say: Say
+) -> None:
+    embedder = open_embedder(settings)
+    with closing(embedder):
+        for question in questions:
+            say(f"\n{question}?")
+            for hit in graph.search(question, ANSWERS, embed=lambda text: embedder.embed([text]).vectors[0]):
+                said = next(iter(hit.properties.get("observations") or ()), "")
+                say(
+                    f"  {hit.score:.3f}  {hit.uid:<{NAME_WIDTH}} {shorten(said, SAID_WIDTH, placeholder=' …')}"
+                )
+
+
+def _hint(options: Options, say: Say) -> None:
+    directory = options.services.directory
+    if options.stop:
+        say(f"\nThe services are stopped, their data is in {directory}. Start them again: neo4j-queue demo")
+        return
+    say(HINT.format(shell_file=options.shell_file, directory=directory))
+
+
+def _pages(items: Sequence[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while page := list(islice(rest, PAGE)):
+        yield page
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM (a CI job that is cancelled) ends the run like Ctrl-C: workers are stopped on the way out."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,190 @@
+"""What is wrong, and what to do about it: every part looked at, each with a verdict of its own.
+
+Unlike the boot check, which stops at what makes work impossible, the doctor looks on after each finding, and also
+names what merely costs: a mock provider, no APOC, a clock that is off, no worker.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue import boot, embedders, schema
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings, suspicious_names
+
+# Earlier servers lack `db.create.setNodeVectorProperty` and vector indexes as we use them.
+OLDEST_SERVER = (5, 13)
+# Leases run on the server's clock alone. Beyond this, times in logs and tables stop making sense to people.
+CLOCK_SKEW_S = 2.0
+# Due jobs start within a second of a worker with a free slot; ten minutes mean that something does not drain.
+OLD_PENDING_S = 600.0
+
+
+class Grade(StrEnum):
+    """How bad a finding is: `bad` stops the work, `warning` costs something."""
+
+    OK = "ok"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    grade: Grade
+    detail: str
+    advice: str | None = None
+
+
+def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = None) -> list[Finding]:
+    """Looks at everything and raises for nothing that it can report. `broker` looks at the dispatch broker."""
+    found = [*_settings(settings), _provider(settings)]
+    with (
+        Database(settings.graph_address(), retry_time_s=0) as graph,
+        Database(settings.jobs_address(), retry_time_s=0) as jobs,
+    ):
+        graph_up = _look(found, "graph database", lambda: _server(graph, "graph database", "NEO4J"))
+        jobs_up = _look(found, "jobs database", lambda: _server(jobs, "jobs database", "EMBED_JOB_DATABASE"))
+        if graph_up and jobs_up:
+            _look(found, "two databases", lambda: _two_stores(graph, jobs, settings))
+        if jobs_up:
+            _look(found, "APOC", lambda: _apoc(jobs))
+            prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
+            if prepared:
+                _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings)))
+        if graph_up:
+            check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
+            _look(found, "graph schema", check)
+    if broker is not None:
+        _look(found, "broker", broker)
+    return found
+
+
+def _look(found: list[Finding], subject: str, look: Callable[[], list[Finding]]) -> bool:
+    """Adds what a look finds; an error of a database is a finding too. True when nothing is bad."""
+    try:
+        new = look()
+    except SettingsError as error:
+        new = [Finding(subject, Grade.BAD, problem) for problem in error.problems]
+    except TemporarilyUnavailable as error:
+        new = [Finding(subject, Grade.BAD, str(error), "start it (`neo4j-queue up` for local services)")]
+    except (Neo4jError, DriverError) as error:
+        new = [Finding(subject, Grade.BAD, boot.explain(error))]
+    found.extend(new)
+    return all(finding.grade is not Grade.BAD for finding in new)
+
+
+def _settings(settings: Settings) -> list[Finding]:
+    found = [Finding("settings", Grade.WARNING, line) for line in suspicious_names()]
+    if settings.embed_job_retention_days is None:
+        advice = "set it to 7 to 30; worker and beat do not start without it"
+        found.append(Finding("settings", Grade.BAD, "EMBED_JOB_RETENTION_DAYS is missing", advice))
+    return found or [Finding("settings", Grade.OK, "all valid")]
+
+
+def _provider(settings: Settings) -> Finding:
+    try:
+        spec = embedders.describe(settings)
+    except SettingsError as error:
+        return Finding("provider", Grade.BAD, str(error))
+    detail = f"{spec.provider}, model {spec.model}, {spec.dimensions} dimensions"
+    if spec.provider == "mock":
+        advice = "search finds nothing by meaning with it: set OPENAI_API_KEY, or install neo4j-queue[local]"
+        return Finding("provider", Grade.WARNING, detail, advice)
+    return Finding("provider", Grade.OK, detail)
+
+
+def _server(database: Database, subject: str, prefix: str) -> list[Finding]:
+    boot.ping(database, prefix)
+    asked = time.time()
+    (about,) = database.read(statement("server/about"))
+    answered = time.time()
+    address = database.address
+    detail = f"{address.uri} ({address.database}) answers, Neo4j {about['version']} {about['edition']}"
+    found = [Finding(subject, Grade.OK, detail)]
+    if _numbers(about["version"]) < OLDEST_SERVER:
+        needed = ".".join(map(str, OLDEST_SERVER))
+        found = [Finding(subject, Grade.BAD, detail, f"upgrade it: {needed} or newer is needed")]
+    # The answer is between the two readings of our clock; only what lies outside is skew.
+    server_s = about["clock_ms"] / 1000
+    skew_s = max(asked - server_s, server_s - answered, 0.0)
+    if skew_s > CLOCK_SKEW_S:
+        side = "behind" if server_s < asked else "ahead of"
+        detail = f"its clock is {skew_s:.1f} s {side} this machine's"
+        advice = "set both by NTP; leases are not harmed (they run on the server's clock), people are misled"
+        found.append(Finding(f"{subject} clock", Grade.WARNING, detail, advice))
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`5.26.29` or `2025.01.0-aura` as numbers; what is none ends the list."""
+    parts = version.split("-")[0].split(".")
+    return tuple(int(part) for part in parts if part.isdigit())
+
+
+def _two_stores(graph: Database, jobs: Database, settings: Settings) -> list[Finding]:
+    subject = "two databases"
+    if boot.same_store(graph, jobs):
+        advice = "give the jobs a database of their own (on Community: a server of their own)"
+        return [Finding(subject, Grade.BAD, "graph and jobs are the same store", advice)]
+    label = settings.embed_entity_label
+    (in_graph,) = graph.read(statement("server/misplaced", label=label))
+    (in_jobs,) = jobs.read(statement("server/misplaced", label=label))
+    if in_graph["jobs"] and not in_jobs["jobs"]:
+        advice = "swap NEO4J_URI and EMBED_JOB_DATABASE_URI (with their names and credentials)"
+        return [Finding(subject, Grade.BAD, "the jobs are in the graph database: swapped?", advice)]
+    if in_graph["jobs"]:
+        advice = "they were made by another set-up; remove them from the graph when nobody needs them"
+        return [Finding(subject, Grade.WARNING, "there are jobs in the graph database too", advice)]
+    if in_jobs["entities"]:
+        return [Finding(subject, Grade.WARNING, f"there are :{label} nodes in the jobs database")]
+    return [Finding(subject, Grade.OK, "graph and jobs are stores of their own")]
+
+
+def _apoc(jobs: Database) -> list[Finding]:
+    (row,) = jobs.read(statement("server/apoc"))
+    if row["procedures"]:
+        return [Finding("APOC", Grade.OK, "apoc.periodic.iterate is there")]
+    advice = "clean-up works without it, page by page; to have it, add APOC core and allow apoc.*"
+    return [Finding("APOC", Grade.WARNING, "not installed on the jobs server, or not allowed", advice)]
+
+
+def _report(subject: str, report: schema.Report) -> list[Finding]:
+    # Each problem of a schema report says itself what to do.
+    found = [Finding(subject, Grade.BAD, problem) for problem in report.problems]
+    found += [Finding(subject, Grade.WARNING, note) for note in report.notes]
+    version = f", version {report.version}" if report.version is not None else ""
+    return found or [Finding(subject, Grade.OK, f"{report.database}: all indexes online{version}")]
+
+
+def _queue(queue: EmbedQueue) -> list[Finding]:
+    status = queue.status()
+    found = []
+    if status.halted:
+        advice = "mend what the reason names, then `neo4j-queue resume`"
+        found.append(Finding("queue", Grade.BAD, f"halted: {status.halted_reason}", advice))
+    if status.paused_until is not None:
+        advice = "it goes on by itself; `neo4j-queue resume` ends the pause now"
+        found.append(Finding("queue", Grade.WARNING, f"paused: {status.pause_reason}", advice))
+    if (status.oldest_pending_seconds or 0) > OLD_PENDING_S:
+        detail = f"{status.pending} jobs are due, the oldest for {status.oldest_pending_seconds:.0f} s"
+        found.append(Finding("queue", Grade.WARNING, detail, "more workers, or a larger rate limit"))
+    if status.failed:
+        advice = "`neo4j-queue jobs list --status failed` tells why, `neo4j-queue retry` tries again"
+        found.append(Finding("queue", Grade.WARNING, f"{status.failed} jobs failed", advice))
+    if not found:
+        found.append(Finding("queue", Grade.OK, f"{status.unfinished} jobs to do, {status.completed} done"))
+    slots = sum(worker.slots for worker in status.workers)
+    if slots:
+        detail = f"{len(status.workers)} answered lately, {slots} slots"
+        return [*found, Finding("workers", Grade.OK, detail)]
+    advice = "start one: `celery -A tasks worker`, and `celery -A tasks beat` for the schedule"
+    return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]

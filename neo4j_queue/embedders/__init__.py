@@ -1,0 +1,139 @@
+"""Where vectors come from: any OpenAI-compatible server, a local model, or a deterministic mock.
+
+`describe` says which model the settings mean, `open_embedder` gives the thing that embeds. Neither connects
+nor imports a heavy library: clients and models are loaded at the first request of a process (or by
+`warm_up`).
+"""
+
+from importlib.util import find_spec
+
+import structlog
+
+from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, Profile, RateHeaders, validated
+from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, LocalEmbedder
+from neo4j_queue.embedders.mock import MOCK_DIMENSIONS, MockEmbedder
+from neo4j_queue.embedders.openai import OpenAIEmbedder
+from neo4j_queue.embedders.profiles import profile_for
+from neo4j_queue.errors import SettingsError
+from neo4j_queue.settings import Settings
+
+__all__ = [
+    "Answer",
+    "Embedder",
+    "ModelSpec",
+    "Profile",
+    "RateHeaders",
+    "describe",
+    "open_embedder",
+    "profile_of",
+    "validated",
+]
+
+PROVIDER_ADDRESS = "https://api.openai.com/v1"
+# The width of a vector when no `dimensions` are asked for.
+NATIVE_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+# Servers without authentication still get a header, since the client insists on a key.
+NO_KEY = "none"
+
+
+def describe(settings: Settings) -> ModelSpec:
+    """The provider, the identity of the model as jobs and entities carry it, and the width of its vectors.
+
+    Two settings that give different vectors give different identities, so that vectors of one are never taken
+    for vectors of the other. Raises `SettingsError` when the width cannot be known.
+    """
+    match _provider(settings):
+        case "mock":
+            dimensions = settings.neo4j_vector_dimensions or MOCK_DIMENSIONS
+            return ModelSpec("mock", f"mock-{dimensions}", dimensions)
+        case "local":
+            return ModelSpec("local", f"wordllama-{LOCAL_DIMENSIONS}", LOCAL_DIMENSIONS)
+        case _:
+            return _openai_spec(settings)
+
+
+def profile_of(settings: Settings) -> Profile:
+    """What one provider request may hold: the provider's limits, or the operator's where they are set."""
+    return profile_for(_provider(settings), _base_url(settings)).overridden(
+        settings.embed_batch_size, settings.embed_batch_tokens
+    )
+
+
+def open_embedder(settings: Settings) -> Embedder:
+    """The embedder that the settings choose. Raises `SettingsError` when it cannot work with them."""
+    spec = describe(settings)
+    if spec.provider != "openai" and settings.embedding_provider == "auto" and not settings.mock_embeddings:
+        reason = "OPENAI_API_KEY is not set" + (
+            "" if spec.provider == "local" else ", wordllama not installed"
+        )
+        structlog.get_logger().warning(
+            "embedding_provider_chosen", provider=spec.provider, model=spec.model, reason=reason
+        )
+    profile = profile_of(settings)
+    match spec.provider:
+        case "mock":
+            return MockEmbedder(spec.dimensions, profile, latency_s=settings.mock_embedding_latency_ms / 1000)
+        case "local":
+            if not _local_is_installed():
+                raise SettingsError(
+                    ["EMBEDDING_PROVIDER=local: needs wordllama (pip install 'neo4j-queue[local]')"]
+                )
+            return LocalEmbedder(profile)
+        case _:
+            return OpenAIEmbedder(
+                spec,
+                profile,
+                name=settings.openai_embedding_model,
+                requested_dimensions=settings.openai_embedding_dimensions,
+                base_url=_base_url(settings),
+                api_key=_key(settings),
+                timeout_s=settings.embed_request_timeout_ms / 1000,
+            )
+
+
+def _provider(settings: Settings) -> str:
+    if settings.mock_embeddings:
+        return "mock"
+    if settings.embedding_provider != "auto":
+        return settings.embedding_provider
+    if settings.openai_api_key is not None:
+        return "openai"
+    return "local" if _local_is_installed() else "mock"
+
+
+def _openai_spec(settings: Settings) -> ModelSpec:
+    name = settings.openai_embedding_model
+    native = NATIVE_DIMENSIONS.get(name)
+    asked = settings.openai_embedding_dimensions
+    dimensions = asked or native or settings.neo4j_vector_dimensions
+    if dimensions is None:
+        raise SettingsError(
+            [
+                f"OPENAI_EMBEDDING_MODEL={name}: the width of its vectors is not known here; "
+                "set NEO4J_VECTOR_DIMENSIONS to it (or OPENAI_EMBEDDING_DIMENSIONS to ask for a width)"
+            ]
+        )
+    identity = name if asked is None or asked == native else f"{name}@{asked}"
+    return ModelSpec("openai", identity, dimensions)
+
+
+def _key(settings: Settings) -> str:
+    if settings.openai_api_key is not None:
+        return settings.openai_api_key.get_secret_value()
+    if settings.openai_base_url is None:
+        raise SettingsError(
+            ["OPENAI_API_KEY: required for EMBEDDING_PROVIDER=openai without OPENAI_BASE_URL"]
+        )
+    return NO_KEY
+
+
+def _base_url(settings: Settings) -> str:
+    return settings.openai_base_url or PROVIDER_ADDRESS
+
+
+def _local_is_installed() -> bool:
+    return find_spec("wordllama") is not None

@@ -1,0 +1,145 @@
+"""What every embedder promises, and the check that no wrong vector gets past."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import mul
+from typing import Protocol, Self
+
+from neo4j_queue.errors import InvalidAnswer
+from neo4j_queue.retry import duration_s
+
+# The vector index computes in single precision: a norm outside of these squares to zero or to infinity there,
+# and the index would skip the vector without an error.
+NORM_MIN = 1e-18
+NORM_MAX = 1e18
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The limits of one provider request: number of inputs, tokens in all, tokens of one input."""
+
+    name: str
+    max_inputs: int
+    max_request_tokens: int
+    max_input_tokens: int
+
+    def overridden(self, inputs: int | None, tokens: int | None) -> Self:
+        """The profile with `EMBED_BATCH_SIZE` and `EMBED_BATCH_TOKENS` for its own, where they are set."""
+        return replace(
+            self,
+            max_inputs=inputs or self.max_inputs,
+            max_request_tokens=tokens or self.max_request_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Which model makes the vectors: `model` is the identity stored with jobs and entities."""
+
+    provider: str
+    model: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateHeaders:
+    """What a provider says about its budgets: what is left, and seconds until they are full again."""
+
+    remaining_requests: int | None = None
+    remaining_tokens: int | None = None
+    reset_requests_s: float | None = None
+    reset_tokens_s: float | None = None
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str]) -> Self | None:
+        """Reads `x-ratelimit-*`; None when there is none of them."""
+        rate = cls(
+            remaining_requests=_count(headers.get("x-ratelimit-remaining-requests")),
+            remaining_tokens=_count(headers.get("x-ratelimit-remaining-tokens")),
+            reset_requests_s=duration_s(headers.get("x-ratelimit-reset-requests")),
+            reset_tokens_s=duration_s(headers.get("x-ratelimit-reset-tokens")),
+        )
+        return None if rate == cls() else rate
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One vector per text, in the order of the texts; `total_tokens` is what the provider charged."""
+
+    vectors: list[list[float]]
+    total_tokens: int | None = None
+    request_id: str | None = None
+    rate: RateHeaders | None = None
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, one provider request per call. Safe to use from threads and after a fork."""
+
+    @property
+    def model(self) -> str:
+        """The identity of the model (`ModelSpec.model`)."""
+
+    @property
+    def dimensions(self) -> int:
+        """The width of every vector."""
+
+    @property
+    def profile(self) -> Profile:
+        """What one request may hold; the caller keeps to it."""
+
+    def warm_up(self) -> None:
+        """Does the slow first-time work (imports, loading a model) ahead of time; sends nothing."""
+
+    def embed(self, texts: Sequence[str]) -> Answer:
+        """The vectors of some texts, in their order: every one finite, of full length, and not zero.
+
+        Sends one request and never repeats it. Raises what went wrong as it came (`errors.classify` tells
+        what it means), `InvalidAnswer` for an answer that cannot be used. No text may be blank.
+        """
+
+    def close(self) -> None:
+        """Closes connections of this process; a later `embed` would open them again."""
+
+
+def validated(pairs: Iterable[tuple[object, object]], count: int, dimensions: int) -> list[list[float]]:
+    """The vectors of an answer, paired with `count` texts by index. Raises `InvalidAnswer`.
+
+    Every index from 0 to `count` - 1 must come exactly once, in any order: providers answer short, shuffled
+    and doubled, and a vector stored with the wrong text is never found out.
+    """
+    vectors: dict[int, list[float]] = {}
+    for index, vector in pairs:
+        if type(index) is not int or not 0 <= index < count:
+            given = str(index) if type(index) is int else f"of type {type(index).__name__}"
+            raise InvalidAnswer(f"index {given} in the answer for {count} texts")
+        if index in vectors:
+            raise InvalidAnswer(f"index {index} comes twice in the answer for {count} texts")
+        vectors[index] = _checked(vector, dimensions, index)
+    if len(vectors) != count:
+        raise InvalidAnswer(f"{len(vectors)} vectors in the answer for {count} texts")
+    return [vectors[index] for index in range(count)]
+
+
+def _checked(vector: object, dimensions: int, index: int) -> list[float]:
+    if not isinstance(vector, list):
+        raise InvalidAnswer(f"vector {index} is of type {type(vector).__name__}, not a list of numbers")
+    if len(vector) != dimensions:
+        raise InvalidAnswer(f"vector {index} has {len(vector)} dimensions, {dimensions} are configured")
+    kinds = set(map(type, vector))
+    if not kinds <= {float, int}:
+        raise InvalidAnswer(f"vector {index} holds {', '.join(sorted(kind.__name__ for kind in kinds))}")
+    try:
+        numbers: list[float] = [float(number) for number in vector] if int in kinds else vector
+    except OverflowError:
+        raise InvalidAnswer(f"vector {index} holds a whole number beyond any float") from None
+    # One sum finds NaN, infinity, overflow and zero; a check of each number costs five times as much.
+    norm = math.sqrt(sum(map(mul, numbers, numbers)))
+    if not NORM_MIN < norm < NORM_MAX:
+        raise InvalidAnswer(f"vector {index} has the norm {norm}")
+    return numbers
+
+
+def _count(value: str | None) -> int | None:
+    text = (value or "").strip()
+    return int(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,110 @@
+"""The enqueue transaction: one page of requests becomes jobs."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from neo4j import ManagedTransaction
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import rows
+from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, EnqueueResult, JobRequest, Status
+
+T = TypeVar("T")
+Key = tuple[str, str, str]
+
+
+def key_of(request: JobRequest) -> Key:
+    """What makes a job unique: entity, model, content version."""
+    return (request.entity_uid, request.model, request.version)
+
+
+def merged(requests: Sequence[JobRequest]) -> list[JobRequest]:
+    """One request per key in the order of the keys (the lock order): highest priority, forced if any is."""
+    kept: dict[Key, JobRequest] = {}
+    for request in requests:
+        known = kept.setdefault(key_of(request), request)
+        if known is not request:
+            kept[key_of(request)] = JobRequest(
+                *key_of(request),
+                priority=max(known.priority, request.priority),
+                est_tokens=known.est_tokens,
+                force=known.force or request.force,
+            )
+    return [kept[key] for key in sorted(kept)]
+
+
+def pages(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    """`items` in lists of at most `size`."""
+    for first in range(0, len(items), size):
+        yield list(items[first : first + size])
+
+
+def each_its_own(wanted: Sequence[JobRequest], found: Mapping[Key, EnqueueResult]) -> list[EnqueueResult]:
+    """One result per request: whoever repeats a key within the call has a duplicate of the first one's job."""
+    results: list[EnqueueResult] = []
+    seen: set[Key] = set()
+    for request in wanted:
+        key = key_of(request)
+        first = found[key]
+        results.append(
+            EnqueueResult(first.id, first.entity_uid, Enqueued.DUPLICATE) if key in seen else first
+        )
+        seen.add(key)
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueueing:
+    """One page of requests with distinct keys. The ids are drawn once, so that a repeat means the same jobs."""
+
+    page: Sequence[JobRequest]
+    max_attempts: int
+    now: int | None
+    _drawn: list[dict[str, Any]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        drawn = [{**_row(request), "row": n, "id": str(uuid.uuid4())} for n, request in enumerate(self.page)]
+        object.__setattr__(self, "_drawn", drawn)
+
+    def run(self, tx: ManagedTransaction) -> list[EnqueueResult]:
+        """The results in the order of the page. Only jobs that may have to change are locked."""
+        common = {"max_attempts": self.max_attempts, "now": self.now}
+        jobs = rows(tx, statement("jobs/enqueue"), rows=self._drawn, **common)
+        ended = [
+            {**self._drawn[job["row"]], "id": job["id"]}
+            for job in jobs
+            if _may_change(self._drawn[job["row"]], job)
+        ]
+        again = rows(tx, statement("jobs/requeue"), rows=ended, **common) if ended else []
+        requeued = {job["row"] for job in again}
+        results = {
+            job["row"]: EnqueueResult(
+                job["id"], self.page[job["row"]].entity_uid, self._outcome(job, requeued)
+            )
+            for job in jobs
+        }
+        return [results[n] for n in range(len(self.page))]
+
+    def _outcome(self, job: Mapping[str, Any], requeued: set[int]) -> Enqueued:
+        if job["id"] == self._drawn[job["row"]]["id"]:
+            return Enqueued.CREATED
+        return Enqueued.REQUEUED if job["row"] in requeued else Enqueued.DUPLICATE
+
+
+def _row(request: JobRequest) -> dict[str, Any]:
+    return {
+        "entity_uid": request.entity_uid,
+        "model": request.model,
+        "version": request.version,
+        "priority": min(max(request.priority, 0), PRIORITY_HIGHEST),
+        "est_tokens": request.est_tokens,
+        "force": request.force,
+    }
+
+
+def _may_change(wanted: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+    """Is a standing job to be queued again, or to be raised? The statement judges once more under the lock."""
+    ended = job["status"] == Status.FAILED or (wanted["force"] and job["status"] == Status.COMPLETED)
+    return bool(job["id"] != wanted["id"] and (ended or wanted["priority"] > job["priority"]))

@@ -1,0 +1,311 @@
+"""EntityGraph: what applications write and read. Entities are written in milliseconds, vectors appear by themselves."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from neo4j import ManagedTransaction, Record
+
+from neo4j_queue.bulk import Bulk
+from neo4j_queue.database import Database, rows
+from neo4j_queue.embedders import describe
+from neo4j_queue.entities import (
+    RESERVED_PROPERTIES,
+    Change,
+    Coverage,
+    Entity,
+    EntityInput,
+    EntityResult,
+    EntityText,
+    Relation,
+    VectorWrite,
+)
+from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.jobs import PRIORITY_DEFAULT
+from neo4j_queue.outbox import Enqueue, Outbox
+from neo4j_queue.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
+from neo4j_queue.settings import Settings
+from neo4j_queue.text import TextRecipe, observations_of
+from neo4j_queue.vectors import EntityVectors
+
+__all__ = [
+    "Change",
+    "Coverage",
+    "Entity",
+    "EntityGraph",
+    "EntityInput",
+    "EntityResult",
+    "EntityText",
+    "Hit",
+    "Relation",
+    "VectorWrite",
+]
+
+# An entity deleted while its re-creation waited for the lock: the next round creates it anew. More rounds than
+# this means that somebody deletes it in a loop.
+ROUNDS = 5
+
+T = TypeVar("T")
+
+
+class EntityGraph(EntityVectors):
+    """Entities of one label, found by one key property.
+
+    A write marks entities without a fresh vector `:EmbedPending` in its own transaction and calls `enqueue`
+    after the commit. It succeeds whatever the queue does, and never waits for a provider.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        recipe: TextRecipe,
+        model: str,
+        *,
+        dimensions: int,
+        label: str = "Entity",
+        key: str = "name",
+        vector_index: str = "entity_embeddings",
+        enqueue: Enqueue | None = None,
+        embed: EmbedQuery | None = None,
+    ) -> None:
+        super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key)
+        self.vector_index = vector_index
+        self._outbox = Outbox(enqueue)
+        self._embed = embed
+
+    @classmethod
+    def from_settings(
+        cls, settings: Settings, enqueue: Enqueue | None = None, *, database: Database | None = None
+    ) -> Self:
+        """The graph that the settings name. Raises `SettingsError` when the model's width cannot be known."""
+        spec = describe(settings)
+        return cls(
+            database or Database(settings.graph_address()),
+            TextRecipe.from_settings(settings),
+            spec.model,
+            dimensions=spec.dimensions,
+            label=settings.embed_entity_label,
+            key=settings.embed_entity_key,
+            vector_index=settings.neo4j_vector_index,
+            enqueue=enqueue,
+            embed=QueryEmbedder(settings),
+        )
+
+    def close(self) -> None:
+        """Closes the driver."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create_entities(
+        self, entities: Iterable[EntityInput | Mapping[str, Any]], *, priority: int = PRIORITY_DEFAULT
+    ) -> list[EntityResult]:
+        """Creates entities, or merges the given properties into those of the same key, in one transaction.
+
+        A mapping holds the properties as they are stored, the key among them; a None removes a property. Two
+        entries of one key are merged, the later one wins. A soft-deleted entity comes back. Returns one result
+        for each entry, in their order. Raises ValueError for an entry without a key or with a property that is
+        this library's own.
+        """
+        entries = [self._entry(entity) for entity in entities]
+        merged: dict[str, dict[str, Any]] = {}
+        for uid, properties in entries:
+            merged.setdefault(uid, {}).update(properties)
+        written = self._change(lambda tx: self._merge(tx, "upsert", merged), priority)
+        return [written[uid] for uid, _ in entries]
+
+    def update_entity(
+        self, name: str, properties: Mapping[str, Any], *, priority: int = PRIORITY_DEFAULT
+    ) -> EntityResult:
+        """Merges properties into an entity; None removes one, another key renames it. Raises EntityNotFound."""
+        self._check(properties)
+        if self.key in properties:
+            self._uid(properties[self.key])
+        changed = {name: dict(properties)}
+        return self._only(name, self._change(lambda tx: self._merge(tx, "update", changed), priority))
+
+    def add_observations(self, name: str, observations: Sequence[str]) -> list[str]:
+        """Appends those observations that the entity has not yet, and returns them. Raises EntityNotFound."""
+
+        def added(there: list[str]) -> list[str]:
+            return [each for each in dict.fromkeys(observations) if each not in there]
+
+        return self._observe(name, added, lambda there, new: there + new)
+
+    def delete_observations(self, name: str, observations: Sequence[str]) -> list[str]:
+        """Removes these observations, and returns those that were there. Raises EntityNotFound."""
+
+        def removed(there: list[str]) -> list[str]:
+            return [each for each in there if each in observations]
+
+        return self._observe(name, removed, lambda there, gone: [each for each in there if each not in gone])
+
+    def delete_entity(self, name: str, *, soft: bool = False) -> None:
+        """Deletes an entity and its relationships; `soft` sets `validTo` instead. Raises EntityNotFound."""
+        query = self._statement("soft_delete" if soft else "delete")
+        if not self.database.write(query, uid=name)[0]["deleted"]:
+            raise EntityNotFound(name)
+
+    def create_relations(self, relations: Iterable[Relation | tuple[str, str, str]]) -> None:
+        """Relates entities (source, type, target) in one transaction; what is there already stays.
+
+        Raises EntityNotFound when an end of any of them is not there; then none is created.
+        """
+        wanted = [each if isinstance(each, Relation) else Relation(*each) for each in relations]
+        wanted.sort(key=lambda each: (each.type, each.source, each.target))
+        self.database.transaction(lambda tx: self._relate(tx, wanted))
+
+    def get_entity(self, name: str) -> Entity:
+        """A current entity, without its vector. Raises EntityNotFound."""
+        found = self.database.read(self._statement("get"), uid=name)
+        if not found:
+            raise EntityNotFound(name)
+        row = found[0]
+        properties = {key: value for key, value in row["properties"].items() if key != "embedding"}
+        return Entity(name, tuple(row["labels"]), properties, row["embedded"], row["pending"])
+
+    def search(self, query: str, limit: int = 10, *, embed: EmbedQuery | None = None) -> list[Hit]:
+        """The entities nearest in meaning to the query, best first.
+
+        `embed` makes the query's vector, by default the model of the settings. Raises ValueError for a blank
+        query, and whatever the provider or the vector index raises.
+        """
+        embed = embed or self._embed
+        if embed is None or not query.strip():
+            raise ValueError(
+                "the query is blank" if embed else "nothing to embed the query with: give `embed`"
+            )
+        found = VectorSearch(self.database, self.model, self.vector_index, self.label, self.key)
+        return found.nearest(embed(query), limit)
+
+    # --- Writing, inside one transaction -----------------------------------------------------------------
+
+    def _change(
+        self, work: Callable[[ManagedTransaction], list[Record]], priority: int
+    ) -> dict[str, EntityResult]:
+        """Runs a change, settles the outbox in the same transaction, and hands over after the commit."""
+        for _ in range(ROUNDS):
+            try:
+                written = self.database.transaction(lambda tx: self._settle(tx, work(tx)))
+            except _Vanished:
+                continue
+            return self._handed_over(written, priority)
+        raise TimeoutError("an entity was deleted each time while it was being written")
+
+    def _merge(self, tx: ManagedTransaction, name: str, changes: Mapping[str, Any]) -> list[Record]:
+        # The order is the lock order: writers of the same entities wait for one another and never deadlock.
+        batch = Bulk({"uid": uid, "properties": changes[uid]} for uid in sorted(changes))
+        return rows(tx, self._statement(name), rows=batch, properties=list(self.recipe.properties))
+
+    def _settle(self, tx: ManagedTransaction, written: list[Record]) -> list[tuple[EntityText, Change]]:
+        """Marks what needs a vector and unmarks what has its vector again."""
+        if any(row["uid"] is None for row in written):
+            raise _Vanished
+        texts = [self._text(row) for row in written]
+        pairs = list(zip(written, texts, strict=True))
+        mark = Bulk(row["node"] for row, text in pairs if not text.fresh and not row["pending"])
+        if mark:
+            rows(tx, self._statement("mark_pending"), nodes=mark)
+        unmark = Bulk(row["node"] for row, text in pairs if text.fresh and row["pending"])
+        if unmark:
+            rows(tx, self._statement("unmark_pending"), nodes=unmark)
+        return [(text, _change_of(row)) for row, text in pairs]
+
+    def _handed_over(
+        self, written: Sequence[tuple[EntityText, Change]], priority: int
+    ) -> dict[str, EntityResult]:
+        requests = [text.request(self.model, priority=priority) for text, _ in written if not text.fresh]
+        jobs = {result.entity_uid: result for result in self._outbox.hand_over(requests)}
+        return {text.uid: EntityResult(text.uid, change, jobs.get(text.uid)) for text, change in written}
+
+    def _observe(
+        self,
+        name: str,
+        choose: Callable[[list[str]], list[str]],
+        apply: Callable[[list[str], list[str]], list[str]],
+    ) -> list[str]:
+        chosen: list[str] = []
+
+        def work(tx: ManagedTransaction) -> list[Record]:
+            found = rows(tx, self._statement("lock_observations"), uid=name)
+            if not found:
+                raise EntityNotFound(name)
+            stored = found[0]["observations"]
+            there = observations_of(stored)
+            chosen[:] = choose(there)
+            if not chosen:
+                return []
+            return self._merge(tx, "update", {name: {"observations": _like(stored, apply(there, chosen))}})
+
+        self._change(work, PRIORITY_DEFAULT)
+        return chosen
+
+    def _relate(self, tx: ManagedTransaction, relations: Sequence[Relation]) -> None:
+        for kind in dict.fromkeys(each.type for each in relations):
+            of_kind = [each for each in relations if each.type == kind]
+            batch = Bulk(
+                {"at": at, "source": each.source, "target": each.target} for at, each in enumerate(of_kind)
+            )
+            done = {row["at"] for row in rows(tx, self._statement("relate", type=kind), rows=batch)}
+            for at, each in enumerate(of_kind):
+                if at not in done:
+                    there = {text["uid"] for text in self._current(tx, (each.source, each.target))}
+                    raise EntityNotFound(each.source if each.source not in there else each.target)
+
+    def _current(self, tx: ManagedTransaction, uids: Sequence[str]) -> list[Record]:
+        found = rows(tx, self._statement("read_texts"), uids=list(uids), properties=[])
+        return [row for row in found if not row["deleted"]]
+
+    # --- What callers give -------------------------------------------------------------------------------
+
+    def _entry(self, entity: EntityInput | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The key of an entity to write, and its other properties as they are stored."""
+        if isinstance(entity, EntityInput):
+            properties = dict(entity.properties)
+            properties[self.key] = entity.name
+            if entity.entity_type is not None:
+                properties["entityType"] = entity.entity_type
+            if entity.observations is not None:
+                properties["observations"] = list(entity.observations)
+        else:
+            properties = dict(entity)
+        self._check(properties)
+        return self._uid(properties.pop(self.key, None)), properties
+
+    def _uid(self, value: Any) -> str:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"an entity needs a text in `{self.key}`")
+        return value
+
+    @staticmethod
+    def _check(properties: Mapping[str, Any]) -> None:
+        reserved = sorted(RESERVED_PROPERTIES & properties.keys())
+        if reserved:
+            raise ValueError(f"written by the vector write or the soft delete alone: {', '.join(reserved)}")
+
+    @staticmethod
+    def _only(name: str, written: Mapping[str, T]) -> T:
+        if not written:
+            raise EntityNotFound(name)
+        return next(iter(written.values()))
+
+
+class _Vanished(Exception):
+    """An entity was deleted between its match and its lock: the transaction is rolled back and run anew."""
+
+
+def _change_of(row: Record) -> Change:
+    if row["created"]:
+        return Change.CREATED
+    return Change.UPDATED if row["changed"] else Change.UNCHANGED
+
+
+def _like(stored: Any, observations: list[str]) -> list[str] | str:
+    """Observations in the form in which they were stored: a JSON array in a string stays one."""
+    if isinstance(stored, str) and stored.lstrip().startswith("["):
+        return json.dumps(observations, ensure_ascii=False)
+    return observations

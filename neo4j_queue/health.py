@@ -1,0 +1,108 @@
+"""The health of embedding: a window of the last verdicts, shared by all workers in the jobs database."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from neo4j import ManagedTransaction
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database, rows
+
+# The rules of the contract (docs/reference/health.md): a window of 100 verdicts; 5 failures in a row, or fewer
+# than half successes among at least 10, is DEGRADED; 10 in a row is CRITICAL.
+WINDOW = 100
+DEGRADED_STREAK = 5
+CRITICAL_STREAK = 10
+DEGRADED_RATE = 0.5
+RATE_NEEDS = 10
+
+OK = "ok"
+
+
+class HealthState(StrEnum):
+    """How embedding fares."""
+
+    HEALTHY = "HEALTHY"
+    DEGRADED = "DEGRADED"
+    CRITICAL = "CRITICAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One honest answer. `error_patterns` counts the failures of the window by `CATEGORY:Type`."""
+
+    state: HealthState
+    consecutive_failures: int
+    success_rate: float | None
+    verdicts: int
+    last_success_at: int | None = None
+    error_patterns: dict[str, int] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HealthChange:
+    """A transition, for the one log line that it gets."""
+
+    before: HealthState
+    after: Health
+
+
+def judge(
+    verdicts: Sequence[str],
+    *,
+    halted: bool = False,
+    halted_reason: str | None = None,
+    last_success_at: int | None = None,
+) -> Health:
+    """The health that a window (newest verdict first) shows."""
+    streak = next((i for i, verdict in enumerate(verdicts) if verdict == OK), len(verdicts))
+    failures = [verdict for verdict in verdicts if verdict != OK]
+    rate = 1 - len(failures) / len(verdicts) if verdicts else None
+    state, reasons = HealthState.HEALTHY, []
+    if rate is not None and len(verdicts) >= RATE_NEEDS and rate < DEGRADED_RATE:
+        state = HealthState.DEGRADED
+        reasons.append(f"only {rate:.0%} of the last {len(verdicts)} attempts succeeded")
+    if streak >= DEGRADED_STREAK:
+        state = HealthState.CRITICAL if streak >= CRITICAL_STREAK else HealthState.DEGRADED
+        reasons.append(f"{streak} failures in a row")
+    if halted:
+        state = HealthState.CRITICAL
+        reasons.append(f"halted: {halted_reason or 'no reason given'}")
+    return Health(
+        state=state,
+        consecutive_failures=streak,
+        success_rate=rate,
+        verdicts=len(verdicts),
+        last_success_at=last_success_at,
+        error_patterns=dict(Counter(failures).most_common()),
+        reasons=tuple(reasons),
+    )
+
+
+def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:
+    """Adds verdicts (oldest first) to the window inside a transaction; returns the transition, if this is one.
+
+    The lock on the health node is held until the commit, so that each transition is seen by exactly one caller.
+    """
+    newest = list(reversed(verdicts))[:WINDOW]
+    (row,) = rows(tx, statement("health/record"), verdicts=newest, window=WINDOW, ok=OK in verdicts, now=now)
+    health = judge(row["verdicts"], last_success_at=row["last_success_at"])
+    before = HealthState(row["state"])
+    if health.state is before:
+        return None
+    rows(tx, statement("health/set_state"), state=str(health.state))
+    return HealthChange(before, health)
+
+
+def read(database: Database) -> Health:
+    """The health as it stands; a halted queue is CRITICAL whatever the window shows."""
+    (row,) = database.read(statement("health/read"))
+    return judge(
+        row["verdicts"],
+        halted=row["halted"],
+        halted_reason=row["halted_reason"],
+        last_success_at=row["last_success_at"],
+    )

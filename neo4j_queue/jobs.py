@@ -1,0 +1,223 @@
+"""The nouns of the queue, as values: what is enqueued, leased and decided.
+
+Property names and words are those of the jobs database (docs/reference/jobs-database.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from neo4j_queue.errors import Fault
+from neo4j_queue.health import HealthChange
+
+PRIORITY_DEFAULT = 1
+PRIORITY_HIGHEST = 9
+
+
+class Status(StrEnum):
+    """The four states of a job."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """How a completed job ended. Only `EMBEDDED` stands for a vector written by that job."""
+
+    EMBEDDED = "embedded"
+    ALREADY_CURRENT = "already_current"
+    SUPERSEDED = "superseded"
+    ENTITY_DELETED = "entity_deleted"
+
+
+class FailureReason(StrEnum):
+    """Why a job is `failed` (the dead-letter view)."""
+
+    PERMANENT_ERROR = "permanent_error"
+    MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+    WORKER_LOST = "worker_lost"
+
+
+class Enqueued(StrEnum):
+    """What `enqueue` did with a request."""
+
+    CREATED = "created"
+    REQUEUED = "requeued"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A wish for one vector: this entity, this model, this content version.
+
+    `version` is the first 16 hex digits of the SHA-256 of the prepared text; `est_tokens` the estimated size of
+    that text in model tokens; `priority` 0 to 9, 9 first. `force` runs a completed job again: the graph side
+    sets it whenever the stored vector is not the vector of the current text.
+    """
+
+    entity_uid: str
+    model: str
+    version: str
+    priority: int = PRIORITY_DEFAULT
+    est_tokens: int = 0
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueResult:
+    """The job that stands for a request, and what became of the request."""
+
+    id: str
+    entity_uid: str
+    outcome: Enqueued
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedJob:
+    """A job under a live lease, as the worker sees it. `attempts` counts the verdicts so far."""
+
+    id: str
+    entity_uid: str
+    model: str
+    version: str
+    attempts: int
+    max_attempts: int
+    est_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never given twice."""
+
+    token: str
+    job_ids: tuple[str, ...]
+    est_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The verdict that a job is done."""
+
+    job_id: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The verdict that a job met a fault of its own or of the provider; counts one attempt."""
+
+    job: LeasedJob
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseResult:
+    """The leases of one lease transaction; `reason` says what ended the leasing when it gave none."""
+
+    leases: tuple[Lease, ...]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What became of a start: the jobs that may be worked on, or why none (`halted`, `paused`, `lost`)."""
+
+    jobs: tuple[LeasedJob, ...]
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What became of a lease's jobs. Released ones were not judged; `release_fault` is noted on them."""
+
+    completed: Sequence[Completion] = ()
+    failed: Sequence[Failure] = ()
+    released: Sequence[str] = ()
+    release_fault: Fault | None = None
+
+    def __len__(self) -> int:
+        return len(self.completed) + len(self.failed) + len(self.released)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a lease really asked of the provider. `sent_ms_ago`: since its last request began (None = no request)."""
+
+    requests: int = 0
+    est_tokens: int = 0
+    sent_ms_ago: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A verdict as it was stored. `retry_at` (epoch ms) is None when the job failed for good, with its reason."""
+
+    failure: Failure
+    attempts: int
+    retry_at: int | None
+    reason: FailureReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them."""
+
+    completed: frozenset[str]
+    failed: tuple[FailedJob, ...]
+    released: frozenset[str]
+    lost: frozenset[str]
+    health: HealthChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredJob:
+    """A job taken back from a lease that ran out."""
+
+    id: str
+    entity_uid: str
+    token: str | None
+    owner: str | None
+    started: bool
+    crashes: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """An embed worker as the census knows it: how many batches it can run at once, which leases it runs."""
+
+    name: str
+    slots: int
+    leases: int = 0
+    seen_ms_ago: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`."""
+
+    pending: int
+    delayed: int
+    processing: int
+    started: int
+    completed: int
+    failed: int
+    total: int
+    oldest_pending_seconds: float | None
+    halted: bool
+    halted_reason: str | None
+    paused_until: int | None
+    pause_reason: str | None
+    workers: tuple[Worker, ...]
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that have not ended."""
+        return self.pending + self.delayed + self.processing
+
+
+def ids_of(jobs: Sequence[LeasedJob]) -> list[str]:
+    """The ids of some leased jobs, in their order."""
+    return [job.id for job in jobs]

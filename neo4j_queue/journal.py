@@ -1,0 +1,165 @@
+"""The log lines of embedding; the events are those of docs/reference/log-events.md.
+
+A line names entities but never carries their text, unless `EMBED_LOG_CONTENT` allows the first characters of it
+in errors.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from neo4j_queue.entities import EntityText
+from neo4j_queue.errors import Fault
+from neo4j_queue.health import HealthState
+from neo4j_queue.jobs import FailedJob, LeasedJob, Settlement, Verdicts
+from neo4j_queue.log import get_logger
+
+# As much of a text as EMBED_LOG_CONTENT puts into an error line.
+CONTENT_CHARS = 200
+
+log = get_logger()
+
+_HEALTH_LEVEL = {HealthState.HEALTHY: "info", HealthState.DEGRADED: "warning", HealthState.CRITICAL: "error"}
+
+
+class Journal:
+    """Writes what happens to leased jobs. `model`, `dimensions` and `rate_limiter` are the same on all lines."""
+
+    def __init__(
+        self, model: str, dimensions: int, *, rate_limiter: str = "", log_content: bool = False
+    ) -> None:
+        self._model = model
+        self._dimensions = dimensions
+        self._rate_limiter = rate_limiter
+        self._log_content = log_content
+
+    def dropped(self, token: str, jobs: int) -> None:
+        """A message whose lease is over, or had been started before."""
+        log.info("stale_message_dropped", lease_token=token, jobs=jobs)
+
+    def started(self, token: str, jobs: Sequence[LeasedJob]) -> None:
+        """One line per job."""
+        for job in jobs:
+            log.info(
+                "embedding_job_started",
+                job_id=job.id,
+                entity_name=job.entity_uid,
+                lease_token=token,
+                attempt=job.attempts + 1,
+                max_attempts=job.max_attempts,
+            )
+
+    def released(self, token: str, job_ids: Collection[str], why: str) -> None:
+        """Jobs given back unjudged."""
+        if job_ids:
+            log.info(
+                "embedding_job_released",
+                lease_token=token,
+                count=len(job_ids),
+                ids=sorted(job_ids),
+                reason=why,
+            )
+
+    def write_retried(self, vectors: int, fault: Fault, rest_s: float) -> None:
+        """The graph did not take the vectors; they are kept and offered again."""
+        log.warning("vector_write_retried", vectors=vectors, error=fault.message, rest_s=rest_s)
+
+    def halted(self, fault: Fault) -> None:
+        """The queue stops until a person resumes it."""
+        log.critical(
+            "queue_halted", error_type=fault.category, error=fault.message, provider_status=fault.status
+        )
+
+    def paused(self, rest_s: float, fault: Fault) -> None:
+        """All workers rest."""
+        log.warning(
+            "queue_paused",
+            seconds=rest_s,
+            reason=fault.kind,
+            error=fault.message,
+            provider_status=fault.status,
+            request_id=fault.request_id,
+        )
+
+    def settled(
+        self,
+        token: str,
+        jobs: Mapping[str, LeasedJob],
+        texts: Mapping[str, EntityText],
+        verdicts: Verdicts,
+        settlement: Settlement,
+        *,
+        duration_ms: int,
+        because: str | None,
+    ) -> None:
+        """One line per verdict, one per group of released or lost jobs, one per change of health."""
+        for done in verdicts.completed:
+            if done.job_id in settlement.completed:
+                job = jobs[done.job_id]
+                log.info(
+                    "embedding_job_completed",
+                    job_id=job.id,
+                    entity_name=job.entity_uid,
+                    lease_token=token,
+                    outcome=done.outcome,
+                    duration_ms=duration_ms,
+                    embedding_size=self._dimensions,
+                )
+        for failed in settlement.failed:
+            self._failed(token, failed, texts.get(failed.failure.job.id))
+        self.released(token, settlement.released, because or "not finished")
+        if settlement.lost:
+            log.warning(
+                "lease_lost", lease_token=token, count=len(settlement.lost), ids=sorted(settlement.lost)
+            )
+        if settlement.health is not None:
+            self._health(settlement)
+
+    def _failed(self, token: str, failed: FailedJob, text: EntityText | None) -> None:
+        job, fault = failed.failure.job, failed.failure.fault
+        log.error(
+            "embedding_job_failed",
+            job_id=job.id,
+            entity_name=job.entity_uid,
+            lease_token=token,
+            attempt=failed.attempts,
+            max_attempts=job.max_attempts,
+            will_retry=failed.retry_at is not None,
+            retry_at=_iso(failed.retry_at),
+            failure_reason=failed.reason,
+            error_type=fault.category,
+            error=fault.message,
+            error_class=fault.error_type,
+            stack=fault.stack,
+            model=self._model,
+            provider_status=fault.status,
+            request_id=fault.request_id,
+            rate_limiter=self._rate_limiter,
+            cache="miss",
+            **self._content(text),
+        )
+
+    def _content(self, text: EntityText | None) -> dict[str, Any]:
+        if text is None:
+            return {"observations": None}
+        content = {"text": text.text[:CONTENT_CHARS]} if self._log_content else {}
+        log.debug("embedding_job_text", entity_name=text.uid, text=text.text)
+        return {"observations": text.text.count("\n- "), **content}
+
+    def _health(self, settlement: Settlement) -> None:
+        change = settlement.health
+        if change is None:
+            return
+        write = getattr(log, _HEALTH_LEVEL[change.after.state])
+        write(
+            "health_changed",
+            before=change.before,
+            state=change.after.state,
+            consecutive_failures=change.after.consecutive_failures,
+            success_rate=change.after.success_rate,
+            error_patterns=change.after.error_patterns,
+        )
+
+
+def _iso(epoch_ms: int | None) -> str | None:
+    return None if epoch_ms is None else datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat()

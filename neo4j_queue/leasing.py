@@ -1,0 +1,110 @@
+"""The lease transaction: judge, read the candidates, plan the batches, grant the leases."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from neo4j import ManagedTransaction
+
+from neo4j_queue.batching import Batch, Bounds, plan
+from neo4j_queue.control import (
+    FAIR_EVERY,
+    PRIORITIES,
+    Allowance,
+    LeaseFacts,
+    Limits,
+    judge,
+    order_of_priorities,
+)
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import rows
+from neo4j_queue.jobs import Lease, LeaseResult
+
+NOTHING_DUE = "nothing due"
+
+
+@dataclass(slots=True)
+class Leasing:
+    """One attempt to lease. `free` is the number of slots the caller vouches for; None = ask the census.
+
+    `planned` keeps the leases of the last run, for the case that the answer to its commit is lost.
+    """
+
+    owner: str
+    limits: Limits
+    bounds: Bounds
+    free: int | None
+    worker_ttl_ms: int
+    deadline_ms: int
+    now: int | None
+    planned: list[Lease] = field(default_factory=list)
+
+    def run(self, tx: ManagedTransaction) -> LeaseResult:
+        """Everything under the control lock that the first statement takes; nothing is written if none is due."""
+        self.planned.clear()
+        facts = self._facts(tx)
+        allowance = judge(facts, self.limits, self.free)
+        if allowance.batches <= 0:
+            return LeaseResult((), allowance.reason)
+        batches = self._candidates(tx, facts, allowance)
+        if not batches:
+            return LeaseResult((), NOTHING_DUE)
+        self.planned += [
+            Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
+            for n, batch in enumerate(batches, start=1)
+        ]
+        return LeaseResult(self._grant(tx, facts))
+
+    def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
+        (row,) = rows(
+            tx,
+            statement("jobs/lease_judge"),
+            interval_ms=self.limits.window_ms,
+            worker_ttl_ms=self.worker_ttl_ms,
+            now=self.now,
+        )
+        return LeaseFacts(**row.data())
+
+    def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Batch]:
+        found = rows(
+            tx,
+            statement("jobs/lease_candidates"),
+            priorities=list(order_of_priorities(facts.turn + 1)),
+            limit=allowance.batches * self.bounds.inputs,
+            now=facts.now,
+        )
+        batches = plan(((row["id"], row["est_tokens"] or 0) for row in found), self.bounds)
+        batches = batches[: allowance.batches]
+        return batches if allowance.tokens is None else _within(batches, allowance.tokens)
+
+    def _grant(self, tx: ManagedTransaction, facts: LeaseFacts) -> tuple[Lease, ...]:
+        wanted = [
+            {"token": lease.token, "ids": list(lease.job_ids), "requests": 1, "est_tokens": lease.est_tokens}
+            for lease in self.planned
+        ]
+        granted = rows(
+            tx,
+            statement("jobs/lease_grant"),
+            leases=wanted,
+            owner=self.owner,
+            deadline_ms=self.deadline_ms,
+            turn=(facts.turn + 1) % (FAIR_EVERY * len(PRIORITIES)),
+            now=facts.now,
+        )
+        ids = {row["token"]: tuple(row["ids"]) for row in granted}
+        return tuple(
+            Lease(lease.token, ids[lease.token], lease.est_tokens)
+            for lease in self.planned
+            if lease.token in ids
+        )
+
+
+def _within(batches: Sequence[Batch], tokens: int) -> list[Batch]:
+    """The leading batches that fit into a budget of model tokens."""
+    chosen, left = [], tokens
+    for batch in batches:
+        if batch.est_tokens > left:
+            break
+        chosen.append(batch)
+        left -= batch.est_tokens
+    return chosen

@@ -1,0 +1,127 @@
+"""One Neo4j Community server: its `neo4j.conf`, its command line, and what its log says when it dies."""
+
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+from neo4j_queue.database import Address, Database
+from neo4j_queue.local_services.config import LOOPBACK, Report, ServicesConfig
+from neo4j_queue.local_services.requirements import java_command
+from neo4j_queue.local_services.service import Service, telling_lines
+
+FOLDERS = ("conf", "data", "logs", "run", "import", "tx")
+CONNECT_TIMEOUT_S = 1.0
+TELLING = re.compile(
+    r"\bERROR\b|Caused by|^Error|Exception in thread|Failed to read config|Unrecognized|declared multiple times|"
+    r"already in use|OutOfMemory|No space left|Permission denied|Could not"
+)
+JAVA_FLAGS = (
+    "-XX:+UseG1GC",
+    "-XX:-OmitStackTraceInFastThrow",
+    # What the server's own start script opens: its page cache and Netty reach into these packages.
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dlog4j2.disable.jmx=true",
+    "-Djol.skipHotspotSAAttach=true",
+    "-Dfile.encoding=UTF-8",
+)
+
+
+class Neo4jServer(Service):
+    """One server with one database, named `database` before its first start (it cannot be renamed later)."""
+
+    # A clean stop takes half a second; a checkpoint of a large store under load takes longer.
+    stop_grace_s = 60.0
+
+    def __init__(
+        self, name: str, port: int, database: str, config: ServicesConfig, home: Path, report: Report
+    ) -> None:
+        super().__init__(name, port, config.directory / name, report)
+        self.database = database
+        self._config = config
+        self._home = home
+
+    @property
+    def url(self) -> str:
+        """The Bolt URI."""
+        return f"bolt://{LOOPBACK}:{self.port}"
+
+    @property
+    def address(self) -> Address:
+        """The address that `Database` takes."""
+        return Address(self.url, self.database)
+
+    def prepare(self) -> Sequence[str]:
+        """Writes `neo4j.conf` anew, so that a changed port or version takes effect at the next start."""
+        for folder in FOLDERS:
+            (self.directory / folder).mkdir(exist_ok=True)
+        lines = [f"{name}={value}" for name, value in self.settings().items()]
+        text = "# Written at each start; changes are lost.\n" + "\n".join(lines) + "\n"
+        (self.directory / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")
+        heap = ("-Xms256m", f"-Xmx{self._config.java_heap}")
+        jars = f"{self._home / 'lib'}/*:{self._home / 'plugins'}/*"
+        places = (f"--home-dir={self.directory}", f"--config-dir={self.directory / 'conf'}")
+        server = ("org.neo4j.server.CommunityEntryPoint", *places, "--console-mode")
+        return [java_command(), *heap, *JAVA_FLAGS, "-cp", jars, *server]
+
+    def settings(self) -> dict[str, str]:
+        """The lines of `neo4j.conf`. The server refuses to start on a name that it does not know."""
+        here = self.directory
+        listen = f"{LOOPBACK}:{self.port}"
+        settings = {
+            "server.directories.data": f"{here}/data",
+            "server.directories.logs": f"{here}/logs",
+            "server.directories.run": f"{here}/run",
+            "server.directories.import": f"{here}/import",
+            "server.directories.plugins": f"{self._home}/plugins",
+            "server.directories.transaction.logs.root": f"{here}/tx",
+            "server.bolt.enabled": "true",
+            "server.bolt.listen_address": listen,
+            "server.bolt.advertised_address": listen,
+            "server.http.enabled": "false",
+            "server.https.enabled": "false",
+            "initial.dbms.default_database": self.database,
+            # Loopback only; whoever can reach the port can read the files too.
+            "dbms.security.auth_enabled": "false",
+            "dbms.security.procedures.allowlist": "apoc.*,db.*,dbms.*,tx.*",
+            "dbms.usage_report.enabled": "false",
+            # Both are endless by default: one lost client could hold a lock for ever.
+            "db.lock.acquisition.timeout": "5s",
+            "db.transaction.timeout": "60s",
+            "server.memory.pagecache.size": "128m",
+            # Lets the driver notice a dead server: its sockets have no read timeout of their own.
+            "server.bolt.connection_keep_alive": "10s",
+            # Netty waits five seconds, twice, for late connections before a stop: 10.3 s against 0.5 s.
+            "internal.dbms.bolt.netty_server_shutdown_quiet_period": "0",
+        }
+        if self._config.throwaway:
+            settings["db.tx_log.rotation.retention_policy"] = "keep_none"
+            # Reserved in advance for each of two databases: 515 MB per server with the default of 256 MB.
+            settings["db.tx_log.rotation.size"] = "64M"
+        return settings | dict(self._config.neo4j_settings)
+
+    def unready(self) -> str | None:
+        """Ready = the database answers and APOC is loaded (with authentication on: it asks for a password)."""
+        try:
+            socket.create_connection((LOOPBACK, self.port), timeout=CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            return f"  {error}"
+        try:
+            with Database(self.address, retry_time_s=0) as database:
+                database.autocommit("CYPHER 5 RETURN apoc.version() AS version")
+        except AuthError:
+            return None
+        except (DriverError, Neo4jError, OSError) as error:
+            return f"  {error}"
+        return None
+
+    def reason(self) -> str:
+        """The errors and causes in the log."""
+        return telling_lines(self.log, TELLING)

@@ -1,0 +1,141 @@
+"""A server process that outlives the program that started it, and is known again by another one.
+
+A process id alone proves nothing: ids are used again. The record also holds the time at which the kernel
+started the process, so that a signal only ever goes to the process that we started.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+POLL_S = 0.05
+# A process that the kernel cannot end in this time hangs in a device; waiting longer would not help.
+KILL_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """One started server: process id (also its process group), start time as the kernel tells it, port."""
+
+    pid: int
+    started: str
+    port: int
+
+    @classmethod
+    def spawn(
+        cls, command: Sequence[str], *, port: int, directory: Path, log: Path, record: Path
+    ) -> "ServerProcess":
+        """Starts `command` in a session of its own and writes `record`.
+
+        Own session: a Ctrl-C at the terminal of the caller does not reach it, and the end of the caller
+        neither. Its output goes to `log`, emptied first.
+        """
+        with log.open("wb") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            # A server that is dead before we look has no start time; `is_alive` then says so.
+            process = cls(child.pid, _started(child.pid) or "", port)
+            partial = record.with_suffix(".partial")
+            partial.write_text(json.dumps(asdict(process)), encoding="utf-8")
+            partial.rename(record)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        # It is meant to outlive this object; without a code, Popen would warn of a child left behind.
+        child.returncode = 0
+        return process
+
+    @classmethod
+    def recorded(cls, record: Path) -> "ServerProcess | None":
+        """The process of a record, if it is still alive and still the same one."""
+        try:
+            values = json.loads(record.read_text(encoding="utf-8"))
+            process = cls(int(values["pid"]), str(values["started"]), int(values["port"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            # Not written by us; nothing that could safely be stopped.
+            return None
+        return process if process.is_alive() else None
+
+    def is_alive(self) -> bool:
+        """Whether the process that we started still runs (a zombie does not)."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)  # reaps it where it is our own child
+        return bool(self.started) and _started(self.pid) == self.started
+
+    def end(self, grace_s: float) -> None:
+        """SIGTERM to the group, SIGKILL after `grace_s` seconds; returns when the process is gone.
+
+        Raises `TimeoutError` if not even SIGKILL ends it.
+        """
+        self.signal(signal.SIGTERM)
+        # A process that was stopped (SIGSTOP) acts on SIGTERM only when it runs again.
+        self.signal(signal.SIGCONT)
+        if not self.wait(grace_s):
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to the group; returns when the process is gone."""
+        self.signal(signal.SIGKILL)
+        if not self.wait(KILL_TIMEOUT_S):
+            raise TimeoutError(f"process {self.pid} did not end {KILL_TIMEOUT_S:.0f} s after SIGKILL")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the process group, if the process is still the one that we started."""
+        if self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for the end of the process; False when `timeout_s` seconds were not enough."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
+
+
+def _started(pid: int) -> str | None:
+    """When the kernel started this process, as an opaque text; None for none and for a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
+    # The command name, in parentheses, may hold anything; the fields after it are counted from 3 in proc(5).
+    fields = stat.rpartition(")")[2].split()
+    state, started = fields[0], fields[19]
+    # After SIGKILL the first thread is a zombie while others still hold the ports open: not gone yet.
+    gone = state == "X" or (state == "Z" and _threads(pid) <= 1)
+    return None if gone else started
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """The same where there is no /proc (macOS)."""
+    shown = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    state, _, started = shown.stdout.strip().partition(" ")
+    return None if shown.returncode or state.startswith("Z") else started.strip()

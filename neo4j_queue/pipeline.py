@@ -1,0 +1,312 @@
+"""One leased batch from start to finish, as a sequence of named steps.
+
+start (fenced) -> read the texts -> sort out what needs no request -> embed the rest, each text once -> write the
+vectors (fenced by the text) -> settle (fenced). Five round trips for a batch of any size; nothing is held open
+across the provider's answer.
+
+Vector and completion are commits in two databases. The vector goes first: after a crash in between, the next
+attempt finds it fresh and completes without a request.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from neo4j_queue.asking import Asking, Sent
+from neo4j_queue.embedders import Embedder
+from neo4j_queue.entities import EntityText, VectorWrite
+from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Spent, Verdicts
+from neo4j_queue.journal import Journal
+from neo4j_queue.queue import EmbedQueue
+
+# How long all workers rest after a fault that is nobody's verdict, in seconds, when the provider names no time:
+# a rate limit clears within seconds, a quota only when someone pays, a database after its restart.
+REST_S = {
+    FaultKind.RATE_LIMIT: 10.0,
+    FaultKind.QUOTA: 60.0,
+    FaultKind.STORE: 2.0,
+    FaultKind.OUTAGE: 30.0,  # the endpoint refused every text that it was asked for, one by one
+}
+# Vectors in hand are paid for: a graph that does not take them is asked again before they are given up.
+WRITE_RETRIES_S = (0.5, 1.0, 2.0)
+# Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
+HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
+
+Interruptions = tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What became of one batch, in numbers of jobs; `refused` when the work was not begun."""
+
+    token: str
+    jobs: int
+    refused: str | None = None
+    embedded: int = 0
+    already_current: int = 0
+    superseded: int = 0
+    entity_deleted: int = 0
+    failed: int = 0
+    retried: int = 0
+    released: int = 0
+    lost: int = 0
+    requests: int = 0
+    inputs: int = 0
+    duration_ms: int = 0
+
+
+@dataclass(slots=True)
+class Work:
+    """The state of one batch between its steps. A job in `open` has no verdict yet."""
+
+    token: str
+    jobs: dict[str, LeasedJob]
+    began: float
+    open: dict[str, LeasedJob] = field(init=False)
+    texts: dict[str, EntityText] = field(default_factory=dict)
+    completed: list[Completion] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    outdated: set[str] = field(default_factory=set)
+    fresh: set[str] = field(default_factory=set)
+    sent: Sent = field(default_factory=Sent)
+
+    def __post_init__(self) -> None:
+        self.open = dict(self.jobs)
+
+    def complete(self, job: LeasedJob, outcome: Outcome) -> None:
+        """The job is done, in this way."""
+        del self.open[job.id]
+        self.completed.append(Completion(job.id, outcome))
+
+    def fail(self, job: LeasedJob, fault: Fault) -> None:
+        """The job met a fault that counts an attempt."""
+        del self.open[job.id]
+        self.failed.append(Failure(job, fault))
+
+
+Wanted = list[tuple[LeasedJob, list[EntityText]]]
+
+
+class Pipeline:
+    """Runs leased batches. `interruptions` are exceptions that end the process or the task: what has no verdict
+    by then is released, and the exception goes on."""
+
+    def __init__(
+        self,
+        queue: EmbedQueue,
+        graph: EntityGraph,
+        embedder: Embedder,
+        *,
+        worker: str = "",
+        interruptions: Interruptions = (SystemExit, KeyboardInterrupt),
+        log_content: bool = False,
+        lock_ms: int = 300_000,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._queue = queue
+        self._graph = graph
+        self._embedder = embedder
+        self._worker = worker
+        self._interruptions = interruptions
+        self._journal = Journal(embedder.model, embedder.dimensions, log_content=log_content)
+        self._lock_s = lock_ms / 1000
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def run(self, token: str, job_ids: Sequence[str]) -> Summary:
+        """Does the work of one lease, or finds that it is not to be done.
+
+        Every fault becomes a verdict, a release, a pause or a halt; only the jobs database being away (then the
+        lease runs out by itself) and `interruptions` are raised.
+        """
+        began = self._monotonic()
+        start = self._queue.start(token, job_ids, worker=self._worker)
+        if start.refused == "lost":
+            self._journal.dropped(token, len(job_ids))
+            return Summary(token, len(job_ids), refused="lost")
+        if start.refused:
+            released = self._queue.settle(token, Verdicts(released=job_ids), spent=Spent()).released
+            self._journal.released(token, released, start.refused)
+            return Summary(token, len(job_ids), refused=start.refused, released=len(released))
+        work = Work(token, {job.id: job for job in start.jobs}, began)
+        self._journal.started(token, start.jobs)
+        try:
+            fault = self._work(work)
+        except self._interruptions as interruption:
+            self._settle(work, None, because=type(interruption).__name__)
+            raise
+        settlement = self._settle(work, fault)
+        self._make_current(work.outdated)
+        self._graph.clear_pending(sorted(work.fresh))
+        return self._summary(work, settlement)
+
+    # -- the steps -----------------------------------------------------------------------------------------
+
+    def _work(self, work: Work) -> Fault | None:
+        """Gives each open job a verdict, or returns the fault because of which the rest stays open."""
+        try:
+            wanted = self._sort_out(work, self._read(work))
+        except Exception as error:  # noqa: BLE001 - any fault of the graph is classified and acted on
+            return classify(error)
+        if not wanted:
+            return None
+        if not self._still_ours(work):
+            return None
+        asking = Asking(self._embedder, lambda: self._queue.reserve(work.token), self._monotonic, work.sent)
+        answer = asking.ask([texts[0].text for _, texts in wanted])
+        for (job, _), fault in zip(wanted, answer.faults, strict=True):
+            if fault is not None:
+                work.fail(job, fault)
+        in_hand = [
+            (job, texts, vector)
+            for (job, texts), vector in zip(wanted, answer.vectors, strict=True)
+            if vector is not None
+        ]
+        return self._write(work, in_hand) or answer.rest
+
+    def _read(self, work: Work) -> dict[str, list[EntityText]]:
+        """The current texts by entity, in one query. An entity may stand for several nodes of the same name."""
+        by_uid: dict[str, list[EntityText]] = {}
+        for text in self._graph.read_texts(sorted({job.entity_uid for job in work.open.values()})):
+            by_uid.setdefault(text.uid, []).append(text)
+        return by_uid
+
+    def _sort_out(self, work: Work, texts: dict[str, list[EntityText]]) -> Wanted:
+        """Ends what needs no request (deleted, superseded, already current, blank); returns the rest."""
+        wanted: Wanted = []
+        for job in list(work.open.values()):
+            current = [text for text in texts.get(job.entity_uid, ()) if not text.deleted]
+            matching = [text for text in current if text.version == job.version]
+            if not current:
+                work.complete(job, Outcome.ENTITY_DELETED)
+            elif not matching or job.model != self._embedder.model:
+                work.complete(job, Outcome.SUPERSEDED)
+                work.outdated.add(job.entity_uid)
+            elif all(text.fresh for text in matching):
+                work.complete(job, Outcome.ALREADY_CURRENT)
+                work.fresh.add(job.entity_uid)
+            elif matching[0].blank:
+                work.fail(job, classify(UnembeddableText("the text is empty")))
+            else:
+                wanted.append((job, [text for text in matching if not text.fresh]))
+                work.texts[job.id] = matching[0]
+        return wanted
+
+    def _still_ours(self, work: Work) -> bool:
+        """Asks for the lease once more when much of its lock has passed since the start (a frozen process)."""
+        if self._monotonic() - work.began < self._lock_s / 2:
+            return True
+        return work.token in self._queue.heartbeat({work.token: list(work.open)})
+
+    def _write(
+        self, work: Work, in_hand: Sequence[tuple[LeasedJob, list[EntityText], list[float]]]
+    ) -> Fault | None:
+        """Writes vectors whose text is still the entity's; the others are superseded, or their entity is gone."""
+        if not in_hand or not self._still_ours(work):
+            return None
+        writes = [
+            VectorWrite(text.uid, text.source, text.content_hash, vector)
+            for _, texts, vector in in_hand
+            for text in texts
+        ]
+        try:
+            written = self._write_patiently(writes)
+        except Exception as error:  # noqa: BLE001 - any fault of the graph is classified and acted on
+            return classify(error)
+        late = []
+        for job, texts, _ in in_hand:
+            if any((text.uid, text.content_hash) in written for text in texts):
+                work.complete(job, Outcome.EMBEDDED)
+            else:
+                late.append(job)
+        return self._end_late(work, late)
+
+    def _write_patiently(self, writes: Sequence[VectorWrite]) -> set[tuple[str, str]]:
+        for rest_s in WRITE_RETRIES_S:
+            try:
+                return self._graph.write_vectors(writes)
+            except Exception as error:
+                if classify(error).kind is not FaultKind.STORE:
+                    raise
+                self._journal.write_retried(len(writes), classify(error), rest_s)
+                self._sleep(rest_s)
+        return self._graph.write_vectors(writes)
+
+    def _end_late(self, work: Work, jobs: Sequence[LeasedJob]) -> Fault | None:
+        """Jobs whose text changed, or whose entity went away, between the reading and the writing."""
+        if not jobs:
+            return None
+        try:
+            texts = self._graph.read_texts(sorted({job.entity_uid for job in jobs}))
+        except Exception as error:  # noqa: BLE001 - any fault of the graph is classified and acted on
+            return classify(error)
+        alive = {text.uid for text in texts if not text.deleted}
+        for job in jobs:
+            work.complete(job, Outcome.SUPERSEDED if job.entity_uid in alive else Outcome.ENTITY_DELETED)
+        work.outdated |= {job.entity_uid for job in jobs} & alive
+        return None
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _settle(self, work: Work, fault: Fault | None, because: str | None = None) -> Settlement:
+        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt."""
+        if fault is not None:
+            self._restrain(fault)
+        verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault)
+        settlement = self._queue.settle(work.token, verdicts, spent=work.sent.spent(self._monotonic()))
+        self._journal.settled(
+            work.token,
+            work.jobs,
+            work.texts,
+            verdicts,
+            settlement,
+            duration_ms=self._elapsed_ms(work),
+            because=because or (fault.kind.value if fault else None),
+        )
+        return settlement
+
+    def _restrain(self, fault: Fault) -> None:
+        reason = f"{fault.error_type}: {fault.message[:200]}"
+        if fault.kind in HALTING:
+            if self._queue.halt(reason):
+                self._journal.halted(fault)
+        elif fault.kind in REST_S:
+            rest_s = fault.retry_after_s or REST_S[fault.kind]
+            self._queue.pause(rest_s, f"{fault.kind.value}: {reason}")
+            self._journal.paused(rest_s, fault)
+
+    def _make_current(self, uids: set[str]) -> None:
+        """Sees to a job for the current text of entities whose job was superseded.
+
+        Done after the settlement: whoever changes the text later finds the old job ended, and queues his own.
+        """
+        if not uids:
+            return
+        texts = self._graph.read_texts(sorted(uids))
+        model = self._embedder.model
+        self._queue.enqueue([text.request(model) for text in texts if not text.fresh and not text.deleted])
+
+    def _summary(self, work: Work, settlement: Settlement) -> Summary:
+        ended = [c.outcome for c in work.completed if c.job_id in settlement.completed]
+        good = sum(stored.reason is not None for stored in settlement.failed)
+        return Summary(
+            token=work.token,
+            jobs=len(work.jobs),
+            embedded=ended.count(Outcome.EMBEDDED),
+            already_current=ended.count(Outcome.ALREADY_CURRENT),
+            superseded=ended.count(Outcome.SUPERSEDED),
+            entity_deleted=ended.count(Outcome.ENTITY_DELETED),
+            failed=good,
+            retried=len(settlement.failed) - good,
+            released=len(settlement.released),
+            lost=len(settlement.lost),
+            requests=work.sent.requests,
+            inputs=work.sent.inputs,
+            duration_ms=self._elapsed_ms(work),
+        )
+
+    def _elapsed_ms(self, work: Work) -> int:
+        return round((self._monotonic() - work.began) * 1000)

@@ -1,0 +1,388 @@
+"""The queue: one public method per transition of a job, each in one transaction on the jobs database.
+
+The state machine and its invariants are drawn in docs/design/state-machine.md. Every change of a job after its
+lease is fenced by the lease token: zero rows changed means that the lease was lost, and the caller stops quietly.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from neo4j.exceptions import IncompleteCommit
+
+from neo4j_queue import health, retention
+from neo4j_queue.batching import Bounds
+from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.embedders import profile_of
+from neo4j_queue.enqueueing import Enqueueing, Key, each_its_own, key_of, merged, pages
+from neo4j_queue.errors import Fault
+from neo4j_queue.jobs import (
+    Completion,
+    EnqueueResult,
+    Failure,
+    JobRequest,
+    LeasedJob,
+    LeaseResult,
+    Outcome,
+    QueueStatus,
+    RecoveredJob,
+    Settlement,
+    Spent,
+    Start,
+    Status,
+    Verdicts,
+    Worker,
+)
+from neo4j_queue.leasing import Leasing
+from neo4j_queue.retry import RetryPolicy
+from neo4j_queue.settings import Settings
+from neo4j_queue.settlement import Settling
+
+# Jobs per transaction where a call may carry any number: the round trip is long paid for at a thousand, and the
+# locks are held for well under a second.
+PAGE = 1_000
+# A dead worker is forgotten after this many heartbeats; until then `status` shows how long it is silent.
+FORGET_HEARTBEATS = 30
+
+Clock = Callable[[], int | None]
+
+
+def server_clock() -> None:
+    """No time of our own: the statements take the database server's."""
+
+
+class EmbedQueue:
+    """The jobs database as a queue.
+
+    `clock` is for tests: it gives the epoch ms that all statements of a call use instead of the server's clock.
+    Methods raise the driver's errors when the database is away; nothing waits longer than `database` allows.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        clock: Clock = server_clock,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.database = database
+        self.control = Control(database, clock)
+        self._clock = clock
+        self._random = rng or random.Random()
+        self._retry = RetryPolicy.from_settings(settings)
+        self._limits = Limits(
+            settings.embedding_rate_limit_tokens,
+            settings.embedding_rate_limit_model_tokens,
+            settings.embedding_rate_limit_interval,
+        )
+        profile = profile_of(settings)
+        self.bounds = Bounds(profile.max_inputs, profile.max_request_tokens)
+        self._settings = settings
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Self:
+        """A queue with a driver of its own; use it as a context manager, or `close` it."""
+        return cls(Database(settings.jobs_address()), settings)
+
+    def close(self) -> None:
+        """Closes the driver."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def worker_ttl_ms(self) -> int:
+        """Silence after which a worker's slots no longer count, in ms."""
+        return round(self._settings.embed_job_heartbeat_interval_ms * SILENT_HEARTBEATS)
+
+    # -- into the queue ------------------------------------------------------------------------------------
+
+    def enqueue(self, requests: JobRequest | Iterable[JobRequest]) -> list[EnqueueResult]:
+        """One result per request, in their order: `created`, `requeued` or `duplicate`, with the job's id.
+
+        Takes one or thousands. A job that failed is queued again as if new, a completed one only with `force`; a
+        priority is raised, never lowered. Requests that repeat a key within the call get the first one's job.
+        """
+        wanted = [requests] if isinstance(requests, JobRequest) else list(requests)
+        found: dict[Key, EnqueueResult] = {}
+        for page in pages(merged(wanted), PAGE):
+            enqueueing = Enqueueing(page, self._retry.max_attempts, self._clock())
+            try:
+                stored = self.database.transaction(enqueueing.run)
+            except IncompleteCommit:
+                # Whether the commit took place is not known; a repeat answers as the first would have.
+                stored = self.database.transaction(enqueueing.run)
+            found.update(zip(map(key_of, page), stored, strict=True))
+        return each_its_own(wanted, found)
+
+    # -- lease and start -----------------------------------------------------------------------------------
+
+    def lease(self, owner: str, *, batches: int | None = None) -> LeaseResult:
+        """Leases due jobs, one `Lease` per planned provider request.
+
+        `batches` is the number of free slots that the caller vouches for; without it the census decides. Halt,
+        pause and the rate budget are judged in the same transaction, under the control lock.
+        """
+        leasing = Leasing(
+            owner=owner,
+            limits=self._limits,
+            bounds=self.bounds,
+            free=batches,
+            worker_ttl_ms=self.worker_ttl_ms,
+            deadline_ms=self._settings.embed_job_start_deadline_ms,
+            now=self._clock(),
+        )
+        try:
+            return self.database.transaction(leasing.run)
+        except IncompleteCommit:
+            # The answer to the commit was lost: the tokens, which nobody else can have drawn, tell.
+            given = tuple(lease for lease in leasing.planned if self._lease_row(lease.token) is not None)
+            if not given:
+                raise
+            return LeaseResult(given)
+
+    def start(self, token: str, job_ids: Sequence[str], *, worker: str = "") -> Start:
+        """Begins the work of a lease; only the first start of an open lease wins.
+
+        `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back).
+        """
+        found = self.database.write(
+            statement("jobs/start"),
+            token=token,
+            ids=list(job_ids),
+            lock_ms=self._settings.embed_job_lock_duration_ms,
+            worker=worker,
+            now=self._clock(),
+        )
+        if not found:
+            return Start((), "lost")
+        row = found[0]
+        if row["blocked"]:
+            return Start((), row["blocked"])
+        return Start(tuple(LeasedJob(**job) for job in row["jobs"]))
+
+    def heartbeat(self, leases: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """Extends the locks of started leases (token -> job ids); a token missing in the answer is lost."""
+        if not leases:
+            return {}
+        found = self.database.write(
+            statement("jobs/heartbeat"),
+            leases=[{"token": token, "ids": list(leases[token])} for token in sorted(leases)],
+            lock_ms=self._settings.embed_job_lock_duration_ms,
+            now=self._clock(),
+        )
+        return {row["token"]: row["jobs"] for row in found}
+
+    def reserve(self, token: str, requests: int = 1) -> bool:
+        """Books further provider requests on a running lease, if the rate budget allows all of them now."""
+        found = self.database.write(
+            statement("jobs/reserve"),
+            token=token,
+            requests=requests,
+            limit=self._limits.requests,
+            interval_ms=self._limits.window_ms,
+            now=self._clock(),
+        )
+        return bool(found) and int(found[0]["granted"]) >= requests
+
+    # -- the end of a lease --------------------------------------------------------------------------------
+
+    def complete(self, token: str, completions: Sequence[Completion | str]) -> Settlement:
+        """Ends jobs as `completed`; a bare id means outcome `embedded`."""
+        done = [c if isinstance(c, Completion) else Completion(c, Outcome.EMBEDDED) for c in completions]
+        return self.settle(token, Verdicts(completed=done), final=False)
+
+    def fail(self, token: str, failures: Sequence[Failure]) -> Settlement:
+        """Counts an attempt against jobs: back to `pending` after their back-off, or `failed`."""
+        return self.settle(token, Verdicts(failed=failures), final=False)
+
+    def release(self, token: str, job_ids: Sequence[str], fault: Fault | None = None) -> int:
+        """Gives own jobs back unjudged, due at once; returns how many. No ids, no query."""
+        if not job_ids:
+            return 0
+        return len(self.settle(token, Verdicts(released=job_ids, release_fault=fault), final=False).released)
+
+    def settle(
+        self, token: str, verdicts: Verdicts, *, spent: Spent | None = None, final: bool = True
+    ) -> Settlement:
+        """Stores everything that became of a lease in one transaction: verdicts, the lease's end, health.
+
+        `final` ends the lease even when some of its jobs had no verdict (they were lost). `spent` says what was
+        really requested; None keeps what the lease had reserved.
+        """
+
+        settling = Settling(token, verdicts, spent, final, self._retry, self._random, self._clock())
+        try:
+            return self.database.transaction(settling.run)
+        except IncompleteCommit:
+            # The answer to the commit was lost: only the holder of the token ends its lease with this outcome.
+            lease = self._lease_row(token)
+            if lease is not None and lease["outcome"] == settling.outcome:
+                return settling.as_if_stored()
+            return self.database.transaction(settling.run)
+
+    def _lease_row(self, token: str) -> Mapping[str, Any] | None:
+        found = self.database.read(statement("jobs/lease"), token=token)
+        return found[0] if found else None
+
+    # -- recovery and operators ----------------------------------------------------------------------------
+
+    def recover_stale(self) -> list[RecoveredJob]:
+        """Takes back every job whose lock has run out, in pages, and closes the leases that ran out."""
+        recovered: list[RecoveredJob] = []
+        while True:
+            page = self.database.write(
+                statement("jobs/recover_jobs"),
+                limit=PAGE,
+                max_crashes=self._settings.embed_job_max_crashes,
+                now=self._clock(),
+            )
+            recovered += [RecoveredJob(**row.data()) for row in page]
+            if len(page) < PAGE:
+                break
+        self.database.write(statement("jobs/recover_leases"), now=self._clock())
+        return recovered
+
+    def release_jobs(self, job_ids: Sequence[str]) -> list[str]:
+        """Takes running jobs back whoever holds them (an operator's act); returns the ids that were running."""
+        released: list[str] = []
+        for page in pages(sorted(set(job_ids)), PAGE):
+            released += [r["id"] for r in self.database.write(statement("jobs/release_jobs"), ids=page)]
+        return released
+
+    def retry_failed(
+        self,
+        category: str | None = None,
+        reason: str | None = None,
+        status: int | None = None,
+        limit: int | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id; how many."""
+        retried = 0
+        while limit is None or retried < limit:
+            size = PAGE if limit is None else min(PAGE, limit - retried)
+            page = self.database.write(
+                statement("jobs/retry_failed"),
+                category=category,
+                reason=reason,
+                status=status,
+                ids=list(ids) if ids is not None else None,
+                limit=size,
+                now=self._clock(),
+            )
+            retried += len(page)
+            if len(page) < size:
+                break
+        return retried
+
+    def cleanup(self) -> retention.CleanupReport:
+        """Removes ended jobs past `EMBED_JOB_RETENTION_DAYS`; see `retention.cleanup`."""
+        days = self._settings.embed_job_retention_days
+        if days is None:
+            raise ValueError("EMBED_JOB_RETENTION_DAYS is not set")
+        return retention.cleanup(
+            self.database,
+            retention_days=days,
+            archive_days=self._settings.embed_job_archive_days,
+            now=self._clock(),
+        )
+
+    def pause(self, seconds: float, reason: str) -> int:
+        """See `Control.pause`."""
+        return self.control.pause(seconds, reason)
+
+    def halt(self, reason: str) -> bool:
+        """See `Control.halt`."""
+        return self.control.halt(reason)
+
+    def resume(self) -> tuple[bool, bool]:
+        """See `Control.resume`."""
+        return self.control.resume()
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def has_due(self) -> bool:
+        """Is any job due now? One look at the index."""
+        return bool(self.database.read(statement("jobs/due"), now=self._clock())[0]["due"])
+
+    def status(self) -> QueueStatus:
+        """The queue in numbers, plain integers; zeros on an empty database."""
+        (row,) = self.database.read(statement("jobs/status"), now=self._clock())
+        control = self.control.state()
+        oldest = None if row["oldest_due_at"] is None else (row["now"] - row["oldest_due_at"]) / 1000
+        counts = {
+            name: int(row[name])
+            for name in ("pending", "delayed", "processing", "started", "completed", "failed", "total")
+        }
+        return QueueStatus(
+            **counts,
+            oldest_pending_seconds=oldest,
+            halted=control.halted,
+            halted_reason=control.halted_reason,
+            paused_until=control.paused_until if control.paused else None,
+            pause_reason=control.pause_reason if control.paused else None,
+            workers=tuple(self.workers()),
+        )
+
+    def health(self) -> health.Health:
+        """See `health.read`."""
+        return health.read(self.database)
+
+    def jobs(
+        self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Jobs with all their properties, newest first."""
+        wanted = Status(status) if status else None
+        found = self.database.read(
+            statement("jobs/list"), status=wanted, entity_uid=entity_uid, limit=max(1, limit)
+        )
+        return [_public(row["job"]) for row in found]
+
+    def job(self, job_id: str) -> dict[str, Any] | None:
+        """One job with all its properties."""
+        found = self.database.read(statement("jobs/get"), id=job_id)
+        return _public(found[0]["job"]) if found else None
+
+    def states_of(self, requests: Sequence[JobRequest]) -> dict[tuple[str, str], str]:
+        """The status of the jobs that stand for these requests, by (entity_uid, version)."""
+        keys = [{"entity_uid": r.entity_uid, "model": r.model, "version": r.version} for r in requests]
+        found = self.database.read(statement("jobs/of_entities"), keys=keys)
+        return {(row["entity_uid"], row["version"]): row["status"] for row in found}
+
+    # -- census --------------------------------------------------------------------------------------------
+
+    def record_census(self, workers: Sequence[Worker]) -> dict[str, int]:
+        """Writes down who answered; returns those known before who did not, with their silence in ms."""
+        found = self.database.write(
+            statement("jobs/record_census"),
+            workers=[
+                {"name": w.name, "slots": w.slots, "leases": w.leases}
+                for w in sorted(workers, key=lambda worker: worker.name)
+            ],
+            forget_ms=self._settings.embed_job_heartbeat_interval_ms * FORGET_HEARTBEATS,
+            now=self._clock(),
+        )
+        return {row["name"]: int(row["silent_ms"]) for row in found}
+
+    def forget_worker(self, name: str) -> None:
+        """A worker said good-bye: its slots no longer count."""
+        self.database.write(statement("jobs/forget_worker"), name=name)
+
+    def workers(self) -> list[Worker]:
+        """The embed workers that answered lately."""
+        found = self.database.read(
+            statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._clock()
+        )
+        return [Worker(**row.data()) for row in found]
+
+
+def _public(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in job.items() if not name.startswith("_")}

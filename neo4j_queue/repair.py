@@ -1,0 +1,85 @@
+"""The dual-mode repair tool: one entity by name, or a bounded number of entities that have no vector."""
+
+from dataclasses import replace
+from typing import Any
+
+from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, JobRequest, Status
+from neo4j_queue.queue import EmbedQueue
+
+LIMIT_DEFAULT = 10
+LIMIT_MAX = 1_000
+
+# Jobs in these states are being taken care of, or wait for `retry_failed`: their entities would only fill the page.
+_TAKEN = frozenset({Status.PENDING, Status.PROCESSING, Status.FAILED})
+
+
+def force_generate_embedding(
+    graph: EntityGraph,
+    queue: EmbedQueue,
+    entity_name: str | None = None,
+    limit: int | str | None = LIMIT_DEFAULT,
+) -> dict[str, Any]:
+    """Queues one job for the entity `entity_name`, or, if that is blank, jobs for entities without a vector.
+
+    The shape of the answer is that of the contract (docs/reference/tasks.md). Raises `EntityNotFound` for an
+    unknown name. `limit` is a number or a numeric string; anything else, or less than 1, means 10; at most 1,000.
+    """
+    if entity_name is not None and entity_name.strip():
+        return _one(graph, queue, entity_name.strip())
+    return _some(graph, queue, bounded_limit(limit))
+
+
+def bounded_limit(limit: object) -> int:
+    """The limit that is meant: 1 to 1,000, 10 where it is missing, unreadable or less than 1."""
+    try:
+        number = int(str(limit).strip())
+    except ValueError:
+        return LIMIT_DEFAULT
+    return LIMIT_DEFAULT if number < 1 else min(number, LIMIT_MAX)
+
+
+def discover(graph: EntityGraph, queue: EmbedQueue, limit: int) -> list[JobRequest]:
+    """Requests for entities without a vector whose job is not being taken care of already; at most `limit`."""
+    found: list[JobRequest] = []
+    for page in graph.missing_pages(limit):
+        requests = [text.request(graph.model) for text in page if not text.blank]
+        states = queue.states_of(requests)
+        found += [r for r in requests if states.get((r.entity_uid, r.version)) not in _TAKEN]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def _one(graph: EntityGraph, queue: EmbedQueue, name: str) -> dict[str, Any]:
+    texts = [text for text in graph.read_texts([name]) if not text.deleted]
+    if not texts:
+        raise EntityNotFound(name)
+    request = replace(texts[0].request(graph.model, priority=PRIORITY_HIGHEST), force=True)
+    (result,) = queue.enqueue([request])
+    return {
+        "success": True,
+        "mode": "specific",
+        "entity": name,
+        "job_id": result.id,
+        "outcome": str(result.outcome),
+    }
+
+
+def _some(graph: EntityGraph, queue: EmbedQueue, limit: int) -> dict[str, Any]:
+    requests = discover(graph, queue, limit)
+    results = queue.enqueue(requests)
+    return {
+        "success": True,
+        "mode": "batch",
+        "limit": limit,
+        "discovered": len(requests),
+        "queued": len(results),
+        "newly_scheduled": sum(result.outcome is not Enqueued.DUPLICATE for result in results),
+        "failed": 0,
+        "jobs": [
+            {"entity": result.entity_uid, "job_id": result.id, "outcome": str(result.outcome)}
+            for result in results
+        ],
+    }

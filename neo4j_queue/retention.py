@@ -1,0 +1,104 @@
+"""How long ended jobs stay: the daily clean-up of the jobs database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.errors import Neo4jQueueError
+
+log = structlog.get_logger()
+
+# Jobs per transaction: long enough to be quick, short enough to hold no lock for a noticeable time.
+PAGE = 1_000
+# Ended leases are the history of the last day, and the rate budget looks back one interval (at most a day).
+LEASE_HISTORY = timedelta(days=1)
+# "All of them" for the listing statement, which wants a bound.
+EVERY = 2**62
+
+
+class CleanupFailed(Neo4jQueueError):
+    """Some batches of a clean-up failed; the message carries the database's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What a clean-up removed. `path` is `apoc` or `native`."""
+
+    path: str
+    removed: int
+    archive_purged: int
+    leases_pruned: int
+    cutoff: int
+
+
+def cleanup(
+    database: Database, *, retention_days: int, archive_days: int, now: int | None = None
+) -> CleanupReport:
+    """Removes completed and failed jobs that ended more than `retention_days` ago.
+
+    Failed ones leave a slim archive record for `archive_days` after their failure (0 = none). Goes through
+    `apoc.periodic.iterate` where APOC is installed, else through native pages, with the same result. Raises
+    `CleanupFailed` when a batch failed: never a silent success.
+    """
+    now = now if now is not None else int(database.read(statement("retention/clock"))[0]["now"])
+    cutoff = now - _ms(timedelta(days=retention_days))
+    parameters = {"cutoff": cutoff, "archive": archive_days > 0, "now": now}
+    has_apoc = bool(database.autocommit(statement("retention/has_apoc"))[0]["found"])
+    if not has_apoc:
+        log.warning(
+            "cleanup_without_apoc", reason="apoc.periodic.iterate is not installed; native pages instead"
+        )
+    removed = _through_apoc(database, parameters) if has_apoc else _native(database, parameters)
+    archive_cutoff = now - _ms(timedelta(days=archive_days))
+    return CleanupReport(
+        path="apoc" if has_apoc else "native",
+        removed=removed,
+        archive_purged=_pages(database, "retention/purge_archive", archive_cutoff),
+        leases_pruned=_pages(database, "retention/prune_leases", now - _ms(LEASE_HISTORY)),
+        cutoff=cutoff,
+    )
+
+
+def _through_apoc(database: Database, parameters: Mapping[str, Any]) -> int:
+    (row,) = database.autocommit(
+        statement("retention/iterate"),
+        outer=statement("retention/expired"),
+        inner=statement("retention/remove"),
+        params={**parameters, "limit": EVERY},
+        batch_size=PAGE,
+    )
+    if row["failed_batches"] or row["failed"] or row["terminated"]:
+        raise CleanupFailed(
+            f"{row['failed_batches']} of {row['batches']} clean-up batches failed: {row['errors'] or 'terminated'}"
+        )
+    return int(row["committed"])
+
+
+def _native(database: Database, parameters: Mapping[str, Any]) -> int:
+    removed = 0
+    while True:
+        page = database.read(statement("retention/expired"), cutoff=parameters["cutoff"], limit=PAGE)
+        if not page:
+            return removed
+        batch = [{"id": row["id"]} for row in page]
+        (row,) = database.write(statement("retention/remove"), _batch=batch, **parameters)
+        removed += int(row["removed"])
+
+
+def _pages(database: Database, name: str, cutoff: int) -> int:
+    """Runs a removing statement page by page until a page is not full."""
+    removed = 0
+    while True:
+        (row,) = database.write(statement(name), cutoff=cutoff, limit=PAGE)
+        removed += int(row["removed"])
+        if row["removed"] < PAGE:
+            return removed
+
+
+def _ms(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)

@@ -1,0 +1,181 @@
+"""How the text of one setting becomes a value, and what is said when it does not.
+
+Each function raises `ValueError` whose message is the second half of a line such as
+`EMBED_JOB_RETENTION_DAYS='45': must be a whole number from 7 to 30`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from string import Formatter
+from urllib.parse import urlsplit
+
+DATABASE_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
+# ASCII digits only, and few enough for a 64-bit integer: `int()` alone takes "1_000" and digits of any kind.
+WHOLE = re.compile(r"[0-9]{1,18}")
+DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
+TRUE_WORDS = ("true", "1", "yes", "on")
+FALSE_WORDS = ("false", "0", "no", "off")
+PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+def whole(minimum: int, maximum: int) -> Callable[[object], object]:
+    """A reader of whole numbers within bounds. `None` passes: it is the default of an optional number."""
+
+    def read(value: object) -> object:
+        number = int(text) if (text := _matching(WHOLE, value)) else value
+        if number is None:
+            return None
+        if isinstance(number, bool) or not isinstance(number, int) or not minimum <= number <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
+        return number
+
+    return read
+
+
+def whole_or_unlimited(minimum: int, maximum: int) -> Callable[[object], object]:
+    """As `whole`; the word `unlimited` becomes `None`."""
+    read_whole = whole(minimum, maximum)
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and value.strip().lower() == "unlimited":
+            return None
+        try:
+            return read_whole(value)
+        except ValueError as error:
+            raise ValueError(f"{error}, or `unlimited`") from None
+
+    return read
+
+
+def decimal(minimum: float, maximum: float) -> Callable[[object], object]:
+    """A reader of plain decimal numbers within bounds ("1e3" and "nan" are refused)."""
+
+    def read(value: object) -> object:
+        number = (
+            float(value.strip()) if isinstance(value, str) and DECIMAL.fullmatch(value.strip()) else value
+        )
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int | float)
+            or not minimum <= number <= maximum
+        ):
+            raise ValueError(f"must be a number from {minimum} to {maximum}")
+        return float(number)
+
+    return read
+
+
+def flag(value: object) -> object:
+    """true or false, in the usual spellings."""
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    raise ValueError("must be true or false")
+
+
+def none_if_blank(value: object) -> object:
+    """Blank means not set."""
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A reader of one word of a few, in any case."""
+    by_folded = {word.lower(): word for word in words}
+
+    def read(value: str) -> str:
+        word = by_folded.get(value.strip().lower())
+        if word is None:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return read
+
+
+def identifier(value: str) -> str:
+    """A name that is not blank and holds no control character."""
+    name = value.strip()
+    if not name or any(ord(character) < 32 for character in name):
+        raise ValueError("must be a name, not blank, without control characters")
+    return name
+
+
+def database_uri(value: str) -> str:
+    """The address of a Neo4j server, without credentials: those have variables of their own."""
+    uri = value.strip()
+    example = f"must be SCHEME://HOST:PORT with scheme {', '.join(DATABASE_SCHEMES)}"
+    if not _is_address(uri, DATABASE_SCHEMES):
+        raise ValueError(example)
+    if "@" in urlsplit(uri).netloc:
+        raise ValueError(f"{example}; user and password go into their own variables")
+    return uri
+
+
+def redis_uri(value: str) -> str:
+    """The address of the dispatch broker."""
+    uri = value.strip()
+    if not _is_address(uri, ("redis", "rediss")):
+        raise ValueError("must be redis://HOST:PORT/NUMBER or rediss://HOST:PORT/NUMBER")
+    return uri
+
+
+def web_address(value: str | None) -> str | None:
+    """An http or https base address."""
+    if value is not None and not _is_address(value.strip(), ("http", "https")):
+        raise ValueError("must be an address such as https://api.example.com/v1")
+    return None if value is None else value.strip()
+
+
+def comma_list(value: object) -> object:
+    """`a, b` as a tuple without repeats; blank means not set."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Sequence) or not all(isinstance(item, str) and item.strip() for item in items):
+        raise ValueError("must be property names with commas between them, none of them blank")
+    return tuple(dict.fromkeys(item.strip() for item in items))
+
+
+def template(value: str | None) -> str | None:
+    r"""A text template such as `{name}\n{description}`; `\n` and `\t` typed as two characters are meant.
+
+    A placeholder is a property name and nothing else: no conversions, no format rules; `{{` is a plain brace.
+    """
+    if value is None:
+        return None
+    text = value.replace("\\n", "\n").replace("\\t", "\t")
+    try:
+        parts = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"must have its braces in pairs, {{{{ for a plain brace ({error})") from None
+    placeholders = [(name, rule, conversion) for _, name, rule, conversion in parts if name is not None]
+    if not placeholders:
+        raise ValueError("must name at least one property, such as {name}")
+    for name, rule, conversion in placeholders:
+        written = "{" + name + (f"!{conversion}" if conversion else "") + (f":{rule}" if rule else "") + "}"
+        if not name.strip() or rule or conversion or "{" in name:
+            raise ValueError(f"must hold property names only in its braces; wrong: {written}")
+    return text
+
+
+def without_password(text: str) -> str:
+    """Text with the credentials of every URL in it replaced by `***`."""
+    return PASSWORD_IN_URL.sub("***@", text) if "@" in text else text
+
+
+def _matching(pattern: re.Pattern[str], value: object) -> str | None:
+    """The text of a setting without outer blanks, if all of it matches."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text if pattern.fullmatch(text) else None
+
+
+def _is_address(uri: str, schemes: Sequence[str]) -> bool:
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port  # raises ValueError when it is no number
+    except ValueError:
+        return False
+    return parts.scheme in schemes and bool(parts.hostname) and not any(c.isspace() for c in uri)

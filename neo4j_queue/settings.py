@@ -1,0 +1,324 @@
+"""Every setting of the product, read from the environment and from `.env`, in one strict class.
+
+A value that is wrong is an error, never silently the default. `Settings.load(role)` reports every wrong one
+at once; `Settings.lenient()` is for modules that must not fail while they are imported (`celeryconfig.py`):
+there a wrong setting has its default, and the boot check reports it a moment later.
+"""
+
+import difflib
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import model_validator as rules
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from neo4j_queue.database import Address
+from neo4j_queue.errors import SettingsError
+from neo4j_queue.setting_types import (
+    comma_list,
+    database_uri,
+    decimal,
+    flag,
+    identifier,
+    none_if_blank,
+    one_of,
+    redis_uri,
+    template,
+    web_address,
+    whole,
+    whole_or_unlimited,
+    without_password,
+)
+
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+DAY_MS = 86_400_000
+# A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
+GRACE_MAX_MS = 30_000
+# The first one wins where both are set.
+BROKER_NAMES = ("celery_broker_url", "redis_url")
+OUR_PREFIXES = ("EMBED_", "EMBEDDING_", "NEO4J_", "OPENAI_", "MOCK_", "CELERY_BROKER", "HEALTH_", "LOG_")
+
+
+class Role(StrEnum):
+    """Which program reads the settings: worker and beat need more of them than the command line."""
+
+    WORKER = "worker"
+    BEAT = "beat"
+    CLI = "cli"
+
+
+class Violation(NamedTuple):
+    """A rule over several settings that does not hold: the attributes it reads, and the line for people."""
+
+    attributes: tuple[str, ...]
+    line: str
+
+
+# An optional text or secret: blank means "not set", as in `OPENAI_API_KEY=` of a compose file.
+OptionalText = Annotated[str | None, BeforeValidator(none_if_blank)]
+OptionalSecret = Annotated[SecretStr | None, BeforeValidator(none_if_blank)]
+BatchLimit = Annotated[int | None, BeforeValidator(whole(1, 10_000_000))]
+Dimensions = Annotated[int | None, BeforeValidator(whole(1, 4096))]
+Budget = Annotated[int | None, BeforeValidator(whole_or_unlimited(0, 1_000_000_000))]
+Milliseconds = Annotated[int, BeforeValidator(whole(0, DAY_MS))]
+Lasting = Annotated[int, BeforeValidator(whole(100, DAY_MS))]
+Days = Annotated[int, BeforeValidator(whole(0, 3650))]
+Flag = Annotated[bool, BeforeValidator(flag)]
+DatabaseUri = Annotated[str, AfterValidator(database_uri)]
+Identifier = Annotated[str, AfterValidator(identifier)]
+
+
+class Settings(BaseSettings):
+    """One attribute per variable, named like it in lower case. Durations `_ms` are milliseconds.
+
+    Built directly (`Settings(_env_file=None, embed_batch_size=7)`) it raises pydantic's `ValidationError`;
+    programs use `load`, which raises `SettingsError` with one line per problem.
+    """
+
+    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    neo4j_uri: DatabaseUri = "bolt://127.0.0.1:7687"
+    neo4j_username: OptionalText = None
+    neo4j_password: OptionalSecret = None
+    neo4j_database: Identifier = "neo4j"
+    neo4j_vector_index: Identifier = "entity_embeddings"
+    neo4j_vector_dimensions: Dimensions = None
+    neo4j_similarity_function: Annotated[str, AfterValidator(one_of("cosine", "euclidean"))] = "cosine"
+
+    embed_job_database_uri: DatabaseUri = "bolt://127.0.0.1:7688"
+    embed_job_database_username: OptionalText = None
+    embed_job_database_password: OptionalSecret = None
+    embed_job_database_name: Identifier = "embedding-jobs"
+
+    celery_broker_url: Annotated[str, AfterValidator(redis_uri)] = Field(
+        default="redis://127.0.0.1:6379/0", validation_alias=AliasChoices(*BROKER_NAMES)
+    )
+
+    embed_job_retention_days: Annotated[int | None, BeforeValidator(whole(7, 30))] = None
+    embed_job_archive_days: Days = 90
+    embed_job_lock_duration_ms: Lasting = 300_000
+    embed_job_start_deadline_ms: Lasting = 60_000
+    embed_job_heartbeat_interval_ms: Lasting = 120_000
+    embed_job_recovery_interval: Milliseconds = 60_000
+    embed_job_max_retries: Annotated[int, BeforeValidator(whole(1, 100))] = 3
+    embed_job_max_crashes: Annotated[int, BeforeValidator(whole(0, 100))] = 3
+    embed_job_retry_base_delay_ms: Milliseconds = 1_000
+    embed_job_retry_max_delay_ms: Milliseconds = 60_000
+    embed_job_retry_multiplier: Annotated[float, BeforeValidator(decimal(1, 100))] = 2.0
+    embed_job_retry_jitter_factor: Annotated[float, BeforeValidator(decimal(0, 1))] = 0.1
+
+    embedding_rate_limit_tokens: Budget = 20
+    embedding_rate_limit_interval: Lasting = 60_000
+    embedding_rate_limit_model_tokens: Budget = None
+
+    embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
+    openai_api_key: OptionalSecret = None
+    openai_base_url: Annotated[OptionalText, AfterValidator(web_address)] = None
+    openai_embedding_model: Identifier = "text-embedding-3-small"
+    openai_embedding_dimensions: Dimensions = None
+    mock_embeddings: Flag = False
+    mock_embedding_latency_ms: Annotated[int, BeforeValidator(whole(0, 600_000))] = 0
+
+    embed_batch_size: BatchLimit = None
+    embed_batch_tokens: BatchLimit = None
+    embed_request_timeout_ms: Lasting = 30_000
+    embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
+
+    embed_entity_label: Identifier = "Entity"
+    embed_entity_key: Identifier = "name"
+    embed_text_properties: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
+    embed_text_template: Annotated[OptionalText, AfterValidator(template)] = None
+
+    log_level: Annotated[str, AfterValidator(one_of(*LOG_LEVELS))] = "INFO"
+    log_format: Annotated[str, AfterValidator(one_of("json", "console"))] = "json"
+    embed_log_content: Flag = False
+    health_host: Identifier = "127.0.0.1"
+    health_port: Annotated[int, BeforeValidator(whole(0, 65_535))] = 3001
+
+    @classmethod
+    def load(cls, role: Role, *, needs_retention: bool = False) -> Self:
+        """The settings of this process, or `SettingsError` with every problem, one line each.
+
+        `EMBED_JOB_RETENTION_DAYS` has no default on purpose (how long evidence is kept is the operator's
+        word): worker, beat and whoever asks with `needs_retention` refuse to go on without it.
+        """
+        settings, violations = cls._examine()
+        lines = [violation.line for violation in violations]
+        known_bad = {name for violation in violations for name in violation.attributes}
+        required = needs_retention or role in (Role.WORKER, Role.BEAT)
+        if (
+            required
+            and settings.embed_job_retention_days is None
+            and "embed_job_retention_days" not in known_bad
+        ):
+            lines.append("EMBED_JOB_RETENTION_DAYS is missing: required, a whole number from 7 to 30")
+        if lines:
+            raise SettingsError(lines)
+        return settings
+
+    @classmethod
+    def lenient(cls) -> Self:
+        """The settings with the default in place of each wrong value; never raises for a wrong value.
+
+        For `celeryconfig.py`, which every `celery` command imports, `--help` included.
+        """
+        return cls._examine()[0]
+
+    @classmethod
+    def _examine(cls) -> tuple[Self, list[Violation]]:
+        """The settings with wrong ones at their defaults, and everything that is wrong."""
+        replaced: dict[str, Any] = {}
+        found: list[Violation] = []
+        # Each round gives at least one more setting its default, and the defaults agree with one another.
+        while True:
+            try:
+                return cls(**replaced), found
+            except ValidationError as error:
+                violations = _violations_of(error)
+            # A rule that reads a setting already found wrong says nothing of its own.
+            found.extend(v for v in violations if replaced.keys().isdisjoint(v.attributes))
+            for violation in violations:
+                replaced.update({name: cls.model_fields[name].default for name in violation.attributes})
+
+    @rules(mode="after")
+    def _rules_over_several(self) -> Self:
+        broken = list(_broken_rules(self))
+        if broken:
+            text = "; ".join(violation.line for violation in broken)
+            # The text goes in as a value: it may hold braces, which the message template would read.
+            raise PydanticCustomError("settings_rules", "{text}", {"text": text, "violations": broken})
+        return self
+
+    def graph_address(self) -> Address:
+        """Where the graph is."""
+        return Address(self.neo4j_uri, self.neo4j_database, self.neo4j_username, _plain(self.neo4j_password))
+
+    def jobs_address(self) -> Address:
+        """Where the jobs database is."""
+        return Address(
+            self.embed_job_database_uri,
+            self.embed_job_database_name,
+            self.embed_job_database_username,
+            _plain(self.embed_job_database_password),
+        )
+
+    def secrets(self) -> list[str]:
+        """Every secret in plain text, for the redaction of logs."""
+        passwords = (self.neo4j_password, self.embed_job_database_password, self.openai_api_key)
+        broker_password = urlsplit(self.celery_broker_url).password
+        return [text for text in (*(_plain(password) for password in passwords), broker_password) if text]
+
+
+def suspicious_names(environment: Mapping[str, str] | None = None) -> list[str]:
+    """One line for each variable that looks like one of ours with a typing error."""
+    known = [name.upper() for name in Settings.model_fields] + ["REDIS_URL"]
+    lines = []
+    for name in sorted(os.environ if environment is None else environment):
+        if name.startswith(OUR_PREFIXES) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+            if near:
+                lines.append(f"{name} is not a setting; did you mean {near[0]}?")
+    return lines
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+# (left, right, does it hold, what is allowed): rules between two numbers, checked for every load.
+ORDER_RULES: tuple[tuple[str, str, Callable[[int, int], bool], str], ...] = (
+    # Two beats must fit into a lock, so that one that is missed does not lose running work.
+    (
+        "embed_job_heartbeat_interval_ms",
+        "embed_job_lock_duration_ms",
+        lambda heartbeat, lock: heartbeat * 2 < lock,
+        "must be less than half of",
+    ),
+    (
+        "embed_job_start_deadline_ms",
+        "embed_job_lock_duration_ms",
+        operator.lt,
+        "must be less than",
+    ),
+    # A worker busy with one request must still be able to start the batch that waits behind it.
+    (
+        "embed_job_start_deadline_ms",
+        "embed_request_timeout_ms",
+        operator.gt,
+        "must be more than",
+    ),
+    # The other half of the lock is for reading, writing and one missed heartbeat.
+    (
+        "embed_request_timeout_ms",
+        "embed_job_lock_duration_ms",
+        lambda request, lock: request * 2 <= lock,
+        "must be at most half of",
+    ),
+    (
+        "embed_job_retry_max_delay_ms",
+        "embed_job_retry_base_delay_ms",
+        operator.ge,
+        "must not be less than",
+    ),
+)
+
+
+def _broken_rules(s: Settings) -> Iterator[Violation]:
+    """The rules over several settings that do not hold."""
+    for left, right, holds, allowed in ORDER_RULES:
+        one, other = getattr(s, left), getattr(s, right)
+        if not holds(one, other):
+            yield Violation((left, right), f"{left.upper()}={one}: {allowed} {right.upper()} ({other})")
+    if s.embed_text_properties is not None and s.embed_text_template is not None:
+        both = ("embed_text_properties", "embed_text_template")
+        yield Violation(both, "EMBED_TEXT_PROPERTIES and EMBED_TEXT_TEMPLATE: set one of them, not both")
+    for prefix in ("neo4j", "embed_job_database"):
+        user, password = f"{prefix}_username", f"{prefix}_password"
+        if (getattr(s, user) is None) != (getattr(s, password) is None):
+            absent, present = (user, password) if getattr(s, user) is None else (password, user)
+            line = f"{absent.upper()} is missing: required when {present.upper()} is set"
+            yield Violation((user, password), line)
+    if _store(s.neo4j_uri, s.neo4j_database) == _store(s.embed_job_database_uri, s.embed_job_database_name):
+        yield Violation(
+            ("neo4j_uri", "neo4j_database", "embed_job_database_uri", "embed_job_database_name"),
+            f"EMBED_JOB_DATABASE_URI={s.embed_job_database_uri}: database {s.embed_job_database_name} there "
+            "is the graph itself; jobs need a database of their own (on Community: a server of their own)",
+        )
+
+
+def _store(uri: str, database: str) -> tuple[str, int, str]:
+    """What a URI and a name point at, whatever the scheme and spelling."""
+    parts = urlsplit(uri)
+    host = (parts.hostname or "").lower()
+    return ("127.0.0.1" if host == "localhost" else host, parts.port or 7687, database.lower())
+
+
+def _violations_of(error: ValidationError) -> list[Violation]:
+    """pydantic's error as lines for people: variable, value unless secret, what is allowed."""
+    found: list[Violation] = []
+    for detail in error.errors(include_url=False):
+        context = detail.get("ctx", {})
+        if detail["type"] == "settings_rules":
+            found.extend(context["violations"])
+            continue
+        attribute = str(detail["loc"][0]).lower()
+        if attribute in BROKER_NAMES:
+            attribute = BROKER_NAMES[0]
+        names = BROKER_NAMES if attribute in BROKER_NAMES else (attribute,)
+        variable = " or ".join(name.upper() for name in names)
+        secret = Settings.model_fields[attribute].annotation == SecretStr | None
+        shown = "" if secret else _shown(detail["input"])
+        found.append(Violation((attribute,), f"{variable}{shown}: {context.get('error', detail['msg'])}"))
+    return found
+
+
+def _shown(value: object) -> str:
+    # Longer values are cut: a template of a page would hide the other lines.
+    text = without_password(str(value))
+    return f"={text!r}" if len(text) <= 80 else f"={text[:80]!r}..."

@@ -1,0 +1,140 @@
+"""The settlement transaction: verdicts, released jobs, the end of the lease and the health, all or nothing."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from neo4j import ManagedTransaction
+
+from neo4j_queue import health
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import rows
+from neo4j_queue.errors import ErrorCategory, Fault
+from neo4j_queue.jobs import (
+    FailedJob,
+    Failure,
+    FailureReason,
+    Outcome,
+    Settlement,
+    Spent,
+    Verdicts,
+)
+from neo4j_queue.retry import RetryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """What became of the jobs of lease `token`, to be stored in one transaction; see `EmbedQueue.settle`."""
+
+    token: str
+    verdicts: Verdicts
+    spent: Spent | None
+    final: bool
+    retry: RetryPolicy
+    random: Random
+    now: int | None
+
+    @property
+    def outcome(self) -> str:
+        """How the lease ends when all goes well."""
+        return "completed" if self.verdicts.completed or self.verdicts.failed else "released"
+
+    def run(self, tx: ManagedTransaction) -> Settlement:
+        """Stores it; jobs that the token no longer holds are left alone and reported as lost."""
+        completed = self._complete(tx)
+        failed = self._fail(tx)
+        released = self._release(tx)
+        self._close(tx, len(completed) + len(failed) + len(released))
+        marks = self._marks(completed, failed)
+        change = health.record(tx, marks, self.now) if marks else None
+        kept = completed | released | {stored.failure.job.id for stored in failed}
+        return Settlement(completed, failed, released, frozenset(self._ids()) - kept, change)
+
+    def as_if_stored(self) -> Settlement:
+        """The settlement of a commit that took place though its answer was lost."""
+        return Settlement(
+            frozenset(c.job_id for c in self.verdicts.completed),
+            tuple(FailedJob(f, f.job.attempts + 1, None, self._reason(f)) for f in self.verdicts.failed),
+            frozenset(self.verdicts.released),
+            frozenset(),
+        )
+
+    def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
+        given = [{"id": c.job_id, "outcome": str(c.outcome)} for c in self.verdicts.completed]
+        return frozenset(row["id"] for row in self._store(tx, "jobs/complete", given))
+
+    def _fail(self, tx: ManagedTransaction) -> tuple[FailedJob, ...]:
+        by_id = {failure.job.id: (failure, self._reason(failure)) for failure in self.verdicts.failed}
+        given = [
+            {
+                "id": job_id,
+                "reason": reason,
+                "delay_ms": self.retry.delay_ms(failure.job.attempts + 1, self.random),
+                **_noted(failure.fault),
+            }
+            for job_id, (failure, reason) in by_id.items()
+        ]
+        return tuple(
+            FailedJob(failure, row["attempts"], None if reason else row["available_at"], reason)
+            for row in self._store(tx, "jobs/fail", given)
+            for failure, reason in [by_id[row["id"]]]
+        )
+
+    def _release(self, tx: ManagedTransaction) -> frozenset[str]:
+        fault = self.verdicts.release_fault
+        given = [{"id": job_id} for job_id in self.verdicts.released]
+        noted = _noted(fault) if fault else {}
+        return frozenset(row["id"] for row in self._store(tx, "jobs/release", given, noted=noted))
+
+    def _store(
+        self, tx: ManagedTransaction, name: str, given: Sequence[dict[str, Any]], **more: Any
+    ) -> list[Any]:
+        """Runs a fenced statement over jobs, in the order of their ids (the lock order); no jobs, no query."""
+        if not given:
+            return []
+        ordered = sorted(given, key=lambda row: str(row["id"]))
+        return rows(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
+
+    def _close(self, tx: ManagedTransaction, settled: int) -> None:
+        spent = self.spent
+        rows(
+            tx,
+            statement("jobs/close_lease"),
+            token=self.token,
+            settled=settled,
+            final=self.final,
+            outcome=self.outcome if settled else "lost",
+            requests=spent.requests if spent else None,
+            est_tokens=spent.est_tokens if spent else None,
+            sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
+            now=self.now,
+        )
+
+    def _reason(self, failure: Failure) -> FailureReason | None:
+        if failure.fault.category is ErrorCategory.PERMANENT:
+            return FailureReason.PERMANENT_ERROR
+        if failure.job.attempts + 1 >= failure.job.max_attempts:
+            return FailureReason.MAX_RETRIES_EXCEEDED
+        return None
+
+    def _marks(self, completed: frozenset[str], failed: Sequence[FailedJob]) -> list[str]:
+        """The verdicts that say something about embedding: vectors made, and attempts that were counted."""
+        made = sum(c.outcome is Outcome.EMBEDDED and c.job_id in completed for c in self.verdicts.completed)
+        faults = (stored.failure.fault for stored in failed)
+        return [*[health.OK] * made, *(f"{fault.category}:{fault.error_type}" for fault in faults)]
+
+    def _ids(self) -> Iterator[str]:
+        yield from (completion.job_id for completion in self.verdicts.completed)
+        yield from (failure.job.id for failure in self.verdicts.failed)
+        yield from self.verdicts.released
+
+
+def _noted(fault: Fault) -> dict[str, Any]:
+    return {
+        "error": fault.message,
+        "error_category": str(fault.category),
+        "error_type": fault.error_type,
+        "error_status": fault.status,
+        "error_stack": fault.stack,
+    }

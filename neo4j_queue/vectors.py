@@ -1,0 +1,186 @@
+"""The vector side of the graph: which texts there are, whose vector is fresh, and the fenced write."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from neo4j import ManagedTransaction, Record
+
+from neo4j_queue.bulk import Bulk
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database, rows
+from neo4j_queue.entities import Coverage, EntityText, VectorWrite
+from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.text import TextRecipe, content_hash
+
+# A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
+PAGE = 500
+
+# Only texts are compared, and every key is between these: the last one is no character of any text.
+BEFORE_ALL = ""
+AFTER_ALL = "\U0010ffff"
+
+
+class EntityVectors:
+    """Reads texts and writes vectors; knows no queue.
+
+    `model` is the identity of the embedding model as entities carry it, `dimensions` the length of its vectors.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        recipe: TextRecipe,
+        model: str,
+        *,
+        dimensions: int,
+        label: str = "Entity",
+        key: str = "name",
+    ) -> None:
+        self.database = database
+        self.recipe = recipe
+        self.model = model
+        self.dimensions = dimensions
+        self.label = label
+        self.key = key
+
+    def read_texts(self, uids: Iterable[str]) -> list[EntityText]:
+        """The texts of these entities, in one query.
+
+        An entity that is not there has no row; a key that several entities share has several.
+        """
+        wanted = Bulk(dict.fromkeys(uids))
+        if not wanted:
+            return []
+        return self._texts("read_texts", uids=wanted)
+
+    def get_text(self, name: str) -> EntityText:
+        """The text of a current entity. Raises EntityNotFound."""
+        for text in self.read_texts([name]):
+            if not text.deleted:
+                return text
+        raise EntityNotFound(name)
+
+    def write_vectors(self, writes: Sequence[VectorWrite]) -> set[tuple[str, str]]:
+        """Writes vectors whose text is still the entity's, in one transaction; returns (uid, content_hash) of each.
+
+        What is not in the answer was changed, deleted or soft-deleted since its text was read: nothing was
+        written there. Raises ValueError for a vector of another length than the index takes (it would be
+        stored, and never found).
+        """
+        for write in writes:
+            if len(write.vector) != self.dimensions:
+                raise ValueError(f"a vector of {len(write.vector)} numbers, {self.dimensions} are needed")
+        if not writes:
+            return set()
+        ordered = sorted(writes, key=lambda write: (write.uid, write.content_hash))
+        exact = all(_survives(value) for write in ordered for value in write.source)
+        found = self.database.transaction(lambda tx: self._write(tx, ordered, exact=exact))
+        return {(row["uid"], row["hash"]) for row in found}
+
+    def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Record]:
+        batch = Bulk(
+            {
+                "uid": write.uid,
+                "hash": write.content_hash,
+                "vector": write.vector,
+                "source": list(write.source) if exact else None,
+                "node": None,
+            }
+            for write in writes
+        )
+        if not exact:
+            batch = self._judged_here(tx, batch)
+        return rows(
+            tx,
+            self._statement("write_vectors"),
+            writes=batch,
+            properties=list(self.recipe.properties),
+            model=self.model,
+        )
+
+    def _judged_here(self, tx: ManagedTransaction, batch: Bulk[dict[str, Any]]) -> Bulk[dict[str, Any]]:
+        """The rows whose text is unchanged under the lock, each with the node it was judged for."""
+        uids = Bulk(dict.fromkeys(row["uid"] for row in batch))
+        properties = list(self.recipe.properties)
+        locked = rows(tx, self._statement("lock_sources"), uids=uids, properties=properties)
+        nodes: dict[tuple[str, str], list[str]] = {}
+        for found in locked:
+            now = content_hash(self.recipe.text_of(found["source"]))
+            nodes.setdefault((found["uid"], now), []).append(found["node"])
+        return Bulk(
+            {**row, "node": node} for row in batch for node in nodes.get((row["uid"], row["hash"]), [])
+        )
+
+    def clear_pending(self, uids: Iterable[str]) -> int:
+        """Takes those out of the outbox that have a fresh vector (or are soft-deleted); returns how many."""
+        wanted = Bulk(sorted(set(uids)))
+        if not wanted:
+            return 0
+        return self.database.transaction(lambda tx: self._clear_pending(tx, wanted))
+
+    def _clear_pending(self, tx: ManagedTransaction, uids: Bulk[str]) -> int:
+        properties = list(self.recipe.properties)
+        locked = rows(tx, self._statement("lock_pending"), uids=uids, properties=properties)
+        done = Bulk(row["node"] for row in locked if row["deleted"] or self._text(row).fresh)
+        if done:
+            rows(tx, self._statement("unmark_pending"), nodes=done)
+        return len(done)
+
+    def pending_page(self, after: str | None = None, limit: int = PAGE) -> list[EntityText]:
+        """The next entities of the outbox after this uid, in the order of the key."""
+        return self._texts("pending_page", after=after or BEFORE_ALL, limit=limit)
+
+    def entities_page(self, after: str | None = None, limit: int = PAGE) -> list[EntityText]:
+        """The next current entities after this uid, in the order of the key."""
+        return self._texts("entities_page", after=after or BEFORE_ALL, limit=limit)
+
+    def get_entities_without_embeddings(self, limit: int = 10, after: str | None = None) -> list[EntityText]:
+        """The next current entities without a vector after this uid, at most `limit`, in the order of the key.
+
+        The outbox is read by an index of its own; entities of other programs are looked for along the key index,
+        no further than the outbox gave enough. So all pages together walk once over the entities.
+        """
+        start = after or BEFORE_ALL
+        marked = self._texts("missing_pending_page", after=start, limit=limit)
+        until = marked[-1].uid if len(marked) == limit else AFTER_ALL
+        others = self._texts("missing_page", after=start, until=until, limit=limit)
+        return sorted((*marked, *others), key=lambda text: text.uid)[:limit]
+
+    def coverage(self) -> Coverage:
+        """How much of the graph has a vector: one walk over the label, about a second for a million entities."""
+        row = self.database.read(self._statement("coverage"), model=self.model)[0]
+        entities, missing, fresh = row["entities"], row["missing"], row["fresh"]
+        return Coverage(entities=entities, fresh=fresh, stale=entities - missing - fresh, missing=missing)
+
+    def _statement(self, name: str, **identifiers: str) -> str:
+        return statement(f"graph/{name}", label=self.label, key=self.key, **identifiers)
+
+    def _texts(self, name: str, **parameters: Any) -> list[EntityText]:
+        found = self.database.read(
+            self._statement(name), properties=list(self.recipe.properties), **parameters
+        )
+        return [replace(self._text(row), deleted=row["deleted"]) for row in found]
+
+    def _text(self, row: Record) -> EntityText:
+        """The text behind one row of a statement that returns uid, source, embedded, hash and model."""
+        text = self.recipe.text_of(row["source"])
+        digest = content_hash(text)
+        return EntityText(
+            uid=row["uid"],
+            text=text,
+            content_hash=digest,
+            source=tuple(row["source"]),
+            fresh=row["embedded"] and row["hash"] == digest and row["model"] == self.model,
+            deleted=False,
+        )
+
+
+def _survives(value: Any) -> bool:
+    """Whether the server finds a value equal to itself after its way to the client and back, and only then.
+
+    NaN equals nothing, 1 equals 1.0 (another text), and a time in a zone comes back as another value.
+    """
+    if isinstance(value, list | tuple):
+        return type(value) in (list, tuple) and all(isinstance(item, str) for item in value)
+    return value is None or isinstance(value, str | bool)

@@ -1,0 +1,8 @@
+"""The Celery side of neo4j-queue: `celery -A tasks worker|beat|flower|call|inspect …`.
+
+Thin on purpose: a task body reads like a sentence and calls `neo4j_queue`.
+"""
+
+from tasks.app import app as celery
+
+__all__ = ["celery"]

@@ -1,0 +1,70 @@
+"""The Celery app, its logging, and the checks before a worker or beat may work."""
+
+import logging
+from typing import Any
+
+import redis
+from celery import Celery, signals
+
+from neo4j_queue import boot, log
+from neo4j_queue.errors import Neo4jQueueError, TemporarilyUnavailable
+from neo4j_queue.settings import Role, Settings
+
+PING_TIMEOUT_S = 3.0
+
+# Celery writes a line or two for every message, and a tick comes every second: what a task did stands in its own
+# line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
+CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
+
+app = Celery("neo4j-queue")
+app.config_from_object("celeryconfig")
+
+
+@signals.setup_logging.connect
+def keep_our_logging(**_: Any) -> None:
+    """Celery would set up its own logging unless somebody answers this signal."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@signals.celeryd_init.connect
+def check_worker(sender: str | None = None, **_: Any) -> None:
+    """Before a worker forks: settings, services, schema."""
+    _check(Role.WORKER, sender)
+
+
+@signals.beat_init.connect
+def check_beat(**_: Any) -> None:
+    """Before beat ticks: settings, services, schema."""
+    _check(Role.BEAT, None)
+
+
+def _check(role: Role, name: str | None) -> None:
+    """Signal handlers swallow every exception but `SystemExit`, so that is what stops the boot."""
+    process: log.Process = "beat" if role is Role.BEAT else "worker"
+    log.configure(process)
+    if name:
+        log.set_worker_id(name)
+    try:
+        settings = Settings.load(role)
+        log.configure(process, settings)
+        if name:
+            log.set_worker_id(name)
+        boot.check(settings, role, ping_broker=lambda: ping_broker(settings))
+    except Neo4jQueueError as error:
+        for line in str(error).splitlines():
+            log.get_logger().critical("boot_refused", role=role, problem=line)
+        raise SystemExit(boot.exit_code_of(error)) from None
+
+
+def ping_broker(settings: Settings) -> None:
+    """Does the broker answer? Raises `TemporarilyUnavailable` if not."""
+    client = redis.Redis.from_url(
+        settings.celery_broker_url, socket_timeout=PING_TIMEOUT_S, socket_connect_timeout=PING_TIMEOUT_S
+    )
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        raise TemporarilyUnavailable(f"CELERY_BROKER_URL: the broker does not answer ({error})") from None
+    finally:
+        client.close()

@@ -1,0 +1,59 @@
+"""Who is alive, how much can run at once, and which leases are being executed: the workers say it themselves."""
+
+import time
+from typing import Any
+
+from celery.worker import state as worker_state
+from celery.worker.control import inspect_command
+
+from neo4j_queue.jobs import Worker
+from neo4j_queue.log import get_logger
+from tasks import resources
+from tasks.app import app
+
+# Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
+ANSWER_TIMEOUT_S = 1.0
+# With no worker known, a lease transaction asks again at most this often.
+REFRESH_EVERY_S = 5.0
+EMBED_TASK = "tasks.embed.embed_batch"
+
+log = get_logger()
+_refreshed_at = float("-inf")
+
+
+@inspect_command()
+def embed_census(state: Any) -> dict[str, Any]:
+    """`celery -A tasks inspect embed_census`: slots of this worker, and the leases that it executes right now."""
+    consumer = state.consumer
+    serves = {queue.name for queue in consumer.task_consumer.queues}
+    leases = dict(
+        request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_TASK
+    )
+    return {"slots": consumer.pool.limit if "embed" in serves else 0, "leases": leases}
+
+
+def take() -> tuple[list[Worker], dict[str, list[str]]]:
+    """Asks all workers: those that serve the queue `embed`, and the leases in execution (token -> job ids)."""
+    answers = app.control.broadcast("embed_census", reply=True, timeout=ANSWER_TIMEOUT_S) or []
+    workers: list[Worker] = []
+    leases: dict[str, list[str]] = {}
+    for answer in answers:
+        for name, said in answer.items():
+            if "slots" not in said:
+                log.warning("census_answer_unreadable", worker=name, answer=str(said)[:200])
+                continue
+            leases |= said["leases"]
+            if said["slots"]:
+                workers.append(Worker(name, slots=said["slots"], leases=len(said["leases"])))
+    return workers, leases
+
+
+def refresh() -> bool:
+    """Takes and records the census unless that was just done; says whether any embed worker answered."""
+    global _refreshed_at
+    if time.monotonic() - _refreshed_at < REFRESH_EVERY_S:
+        return False
+    _refreshed_at = time.monotonic()
+    workers, _ = take()
+    resources.queue().record_census(workers)
+    return bool(workers)

@@ -1,0 +1,18 @@
+"""Embedding: the only place that runs leased work."""
+
+from dataclasses import asdict
+from typing import Any
+
+from celery import Task
+
+from tasks import resources
+from tasks.app import app
+
+
+@app.task(bind=True)
+def embed_batch(self: Task, token: str, job_ids: list[str]) -> dict[str, Any]:
+    """Starts the lease, embeds its texts, writes the vectors, settles; asks for more when more is due."""
+    done = resources.pipeline(str(self.request.hostname or "direct")).run(token, job_ids)
+    if resources.queue().has_due():
+        resources.nudge()()
+    return asdict(done)

@@ -1,0 +1,79 @@
+"""A worker's first and last acts."""
+
+import threading
+import time
+from typing import Any
+
+from celery import signals
+from celery.worker import state as worker_state
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue import log as logs
+from neo4j_queue.database import Database
+from neo4j_queue.log import get_logger
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
+from tasks.app import app
+
+# First acts that waited this long in the broker were done by someone else.
+FIRST_ACT_EXPIRES_S = 60.0
+# How often a stopping worker looks whether its batches have finished.
+LOOK_EVERY_S = 0.1
+
+log = get_logger()
+
+
+@signals.celeryd_after_setup.connect
+def take_name(sender: str, **_: Any) -> None:
+    """Every log line carries the node name."""
+    logs.set_worker_id(sender)
+
+
+@signals.worker_ready.connect
+def begin(sender: Any, **_: Any) -> None:
+    """Tells the census that we are here, and takes back what a dead predecessor left."""
+    first_acts = ["tasks.upkeep.heartbeat"]
+    if Settings.lenient().embed_job_recovery_interval:
+        first_acts.append("tasks.upkeep.recover_stale")
+    for name in [*first_acts, "tasks.dispatch.lease_batch"]:
+        app.send_task(name, expires=FIRST_ACT_EXPIRES_S)
+    _Shutdown.pool = sender.pool
+
+
+class _Shutdown:
+    """The pool of this worker, for the release of batches at its end."""
+
+    pool: Any = None
+
+
+@signals.worker_shutting_down.connect
+def release_after_grace(how: str, **_: Any) -> None:
+    """SIGTERM waits for running batches, but not for ever: what has not finished by then is released.
+
+    Celery by itself would wait without an end. The batches get `SystemExit`, and the pipeline gives their jobs
+    back. (SIGQUIT does the same through `worker_soft_shutdown_timeout`.)
+    """
+    if how == "Warm":
+        threading.Thread(target=_cancel_after_grace, name="grace", daemon=True).start()
+
+
+def _cancel_after_grace() -> None:
+    deadline = time.monotonic() + Settings.lenient().embed_shutdown_grace_ms / 1000
+    while time.monotonic() < deadline:
+        if not worker_state.active_requests:
+            return
+        time.sleep(LOOK_EVERY_S)
+    for request in tuple(worker_state.active_requests):
+        log.warning("batch_cancelled", task_id=request.id, reason="shutdown grace is over")
+        request.cancel(_Shutdown.pool, emit_retry=False)
+
+
+@signals.worker_shutdown.connect
+def say_good_bye(sender: Any, **_: Any) -> None:
+    """Takes our slots out of the census, so that nothing is leased for us any more."""
+    settings = Settings.lenient()
+    try:
+        with Database(settings.jobs_address(), retry_time_s=0) as database:
+            EmbedQueue(database, settings).forget_worker(sender.hostname)
+    except (Neo4jError, DriverError) as error:
+        log.info("good_bye_unheard", error=str(error))

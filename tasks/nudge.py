@@ -1,0 +1,75 @@
+"""Asking for a lease transaction: at once, but no more than twenty times a second.
+
+Thousands of enqueues a second must not make thousands of lease transactions, and whoever enqueues must not wait
+for the broker. A thread of its own sends the message; wishes that come meanwhile are one wish. A nudge that is
+lost costs nothing but time: beat asks every second.
+"""
+
+import atexit
+import os
+import threading
+import time
+
+from celery.exceptions import CeleryError
+from kombu.exceptions import KombuError, OperationalError
+
+from neo4j_queue.log import get_logger
+from tasks.app import app
+
+# Between two messages. It bounds the lease transactions at 20 a second and delays the last of a burst by as much.
+INTERVAL_S = 0.05
+# After a failed message; beat does the work meanwhile.
+AFTER_FAILURE_S = 5.0
+# A nudge that waited this long in the broker says nothing new: beat has asked since.
+EXPIRES_S = 5.0
+# How long the end of a process waits for its last nudge.
+FLUSH_S = 1.0
+
+log = get_logger()
+
+
+class Nudge:
+    """Call it after anything that may have made a job due."""
+
+    def __init__(self) -> None:
+        self._wished = threading.Event()
+        self._idle = threading.Event()
+        self._pid = -1
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        """Returns at once; never raises."""
+        self._idle.clear()
+        self._wished.set()
+        if self._pid != os.getpid():
+            self._start()
+
+    def flush(self) -> None:
+        """Waits, a bounded time, until the last wish was sent."""
+        if self._pid == os.getpid():
+            self._idle.wait(FLUSH_S)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._pid = os.getpid()
+            threading.Thread(target=self._run, name="nudge", daemon=True).start()
+            atexit.register(self.flush)
+
+    def _run(self) -> None:
+        while True:
+            self._wished.wait()
+            self._wished.clear()
+            rest_s = INTERVAL_S if self._send() else AFTER_FAILURE_S
+            if not self._wished.is_set():
+                self._idle.set()
+            time.sleep(rest_s)
+
+    def _send(self) -> bool:
+        try:
+            app.send_task("tasks.dispatch.lease_batch", expires=EXPIRES_S, retry=False)
+        except (CeleryError, KombuError, OperationalError, OSError) as error:
+            log.warning("nudge_failed", error=str(error), rest_s=AFTER_FAILURE_S)
+            return False
+        return True

@@ -1,0 +1,56 @@
+"""What the tasks of one process share: opened at first use, never at import, and anew after a fork."""
+
+from functools import cache
+
+from billiard.exceptions import SoftTimeLimitExceeded
+
+from neo4j_queue.embedders import Embedder, open_embedder
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.pipeline import Pipeline
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Role, Settings
+from tasks.nudge import Nudge
+
+
+@cache
+def settings() -> Settings:
+    """The settings of a worker."""
+    return Settings.load(Role.WORKER)
+
+
+@cache
+def nudge() -> Nudge:
+    """Asks for a lease transaction, soon and not too often."""
+    return Nudge()
+
+
+@cache
+def queue() -> EmbedQueue:
+    """The jobs database."""
+    return EmbedQueue.connect(settings())
+
+
+@cache
+def graph() -> EntityGraph:
+    """The graph, with an outbox that ends in the queue."""
+    return EntityGraph.from_settings(settings(), enqueue=queue().enqueue)
+
+
+@cache
+def embedder() -> Embedder:
+    """The provider's client."""
+    return open_embedder(settings())
+
+
+@cache
+def pipeline(worker: str) -> Pipeline:
+    """The embedding of leased batches."""
+    return Pipeline(
+        queue(),
+        graph(),
+        embedder(),
+        worker=worker,
+        interruptions=(SystemExit, KeyboardInterrupt, SoftTimeLimitExceeded),
+        log_content=settings().embed_log_content,
+        lock_ms=settings().embed_job_lock_duration_ms,
+    )

@@ -1,0 +1,241 @@
+"""The command line as far as it needs no services: help, usage, exit codes, errors in one clear line each."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from neo4j_queue.cli import jobs as jobs_commands
+from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.jobs import FailureReason, Status
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "neo4j_queue.cli"]
+# Nothing listens on the discard port of a loopback address.
+NOWHERE = "bolt://127.0.0.1:9"
+# Commands of the table, with arguments that are good enough to reach the database.
+READING = [
+    ["health"],
+    ["jobs", "list"],
+    ["jobs", "show", "x"],
+    ["retry"],
+    ["release", "x"],
+    ["pause", "1"],
+    ["resume"],
+]
+COMMANDS = [
+    ["init"],
+    ["doctor"],
+    ["status"],
+    ["health"],
+    ["jobs", "list"],
+    ["jobs", "show"],
+    ["enqueue"],
+    ["repair"],
+    ["retry"],
+    ["release"],
+    ["pause"],
+    ["resume"],
+    ["cleanup"],
+    ["search"],
+]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """No settings from outside, and no service anywhere."""
+    ours = ("NEO4J_", "EMBED", "OPENAI_", "MOCK_", "CELERY_", "REDIS_", "LOG_", "HEALTH_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "NEO4J_URI": NOWHERE,
+        "EMBED_JOB_DATABASE_URI": NOWHERE,
+        "CELERY_BROKER_URL": "redis://127.0.0.1:9/0",
+        "COLUMNS": "100",
+        "HOME": str(tmp_path),
+    }
+
+
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment,
+        cwd=environment["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def said(stderr: str) -> list[str]:
+    """The lines for people: not the log lines."""
+    return [line for line in stderr.splitlines() if not line.startswith("{")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_each_help_has_examples_that_begin_with_the_command(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    done = run(environment, *command, "--help")
+    assert done.returncode == 0
+    examples = done.stdout.partition("Examples:\n")[2]
+    assert examples.lstrip().startswith("neo4j-queue " + " ".join(command)), done.stdout
+
+
+def test_help_loads_no_driver_no_celery_and_no_tables(environment: dict[str, str]) -> None:
+    program = (
+        "import sys\nfrom neo4j_queue.cli import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'neo4j', 'celery', 'kombu', 'redis', 'pydantic', 'rich', 'openai', 'structlog'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["health", "--no-such-option"],
+        ["jobs", "list", "--status", "lost"],
+        ["jobs", "list", "--limit", "0"],
+        ["pause", "-1"],
+        ["pause", "soon"],
+        ["release"],
+        ["enqueue"],
+        ["enqueue", "--all", "--missing"],
+        ["enqueue", "--all", "Ada"],
+        ["--log-format", "xml", "health"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], environment: dict[str, str]) -> None:
+    done = run(environment, *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [*READING, ["status"], ["init"], ["init", "--check"], ["repair", "x"]], ids=" ".join
+)
+def test_a_database_that_is_down_is_exit_code_75_in_one_line(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    done = run(environment, *command)
+    assert done.returncode == 75, done.stderr
+    (line,) = said(done.stderr)
+    assert line.startswith("neo4j-queue: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", [*READING, ["status"], ["init"], ["doctor"], ["cleanup"]], ids=" ".join)
+def test_wrong_settings_are_exit_code_78_with_one_line_for_each(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    environment |= {"HEALTH_PORT": "http", "EMBED_BATCH_SIZE": "0", "EMBED_JOB_RETENTION_DAYS": "45"}
+    done = run(environment, *command)
+    assert done.returncode == 78
+    lines = said(done.stderr if command != ["doctor"] else done.stdout)
+    named = [name for line in lines for name in re.findall(r"\b(HEALTH_PORT|EMBED_\w+)=", line)]
+    assert sorted(named) == ["EMBED_BATCH_SIZE", "EMBED_JOB_RETENTION_DAYS", "HEALTH_PORT"]
+
+
+def test_the_same_store_is_exit_code_78(environment: dict[str, str]) -> None:
+    environment["EMBED_JOB_DATABASE_NAME"] = "neo4j"
+    done = run(environment, "health")
+    assert done.returncode == 78
+    assert "EMBED_JOB_DATABASE_URI" in said(done.stderr)[0]
+
+
+def test_cleanup_without_a_retention_is_exit_code_78(environment: dict[str, str]) -> None:
+    done = run(environment, "cleanup")
+    assert done.returncode == 78
+    assert said(done.stderr)[0].startswith("neo4j-queue: EMBED_JOB_RETENTION_DAYS is missing")
+
+
+def test_doctor_names_each_thing_that_is_down_and_goes_on(environment: dict[str, str]) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    done = run(environment, "doctor", "--json")
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    bad = {finding["subject"]: finding for finding in answer["findings"] if finding["grade"] == "bad"}
+    assert set(bad) == {"settings", "graph database", "jobs database", "broker"}
+    assert all(finding["advice"] for finding in bad.values())
+    assert answer["ok"] is False
+
+
+def test_debug_shows_where_an_error_comes_from(environment: dict[str, str]) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    assert "Traceback" not in run(environment, "health").stderr
+    assert "Traceback" in run(environment, "--debug", "health").stderr
+
+
+def test_log_lines_are_json_unless_console_is_asked_for(environment: dict[str, str]) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    logged = [line for line in run(environment, "health").stderr.splitlines() if line.startswith("{")]
+    assert logged
+    assert all(json.loads(line)["worker_id"].startswith("cli@") for line in logged)
+    console = run(environment, "--log-format", "console", "health").stderr
+    assert not any(line.startswith("{") for line in console.splitlines())
+    assert "[warning" in console
+
+
+@pytest.fixture
+def deaf_server() -> Iterator[int]:
+    """A port that accepts connections and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_an_interrupt_is_exit_code_130_with_a_line(environment: dict[str, str], deaf_server: int) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = f"bolt://127.0.0.1:{deaf_server}"
+    process = subprocess.Popen(
+        [*COMMAND, "health"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for_connection(process.pid, deaf_server)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert said(stderr) == ["neo4j-queue: interrupted; what was done until then is kept"]
+
+
+def wait_for_connection(pid: int, port: int) -> None:
+    """Until the process has connected: only then does it wait for an answer, and is out of its start-up."""
+    import psutil
+
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if any(c.raddr and c.raddr.port == port for c in psutil.Process(pid).net_connections()):
+            return
+        time.sleep(0.02)
+    raise AssertionError("the command never connected")
+
+
+def test_the_words_of_the_options_are_those_of_the_queue() -> None:
+    assert [*jobs_commands.JobStatus] == [*Status]
+    assert [*jobs_commands.Category] == [*ErrorCategory]
+    assert [*jobs_commands.Reason] == [*FailureReason]

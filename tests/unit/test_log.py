@@ -1,0 +1,177 @@
+"""E3, as far as it needs no services: every line is JSON with the fields of the contract, and no secret leaves."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+PRELUDE = """
+import logging, os, sys, threading, warnings
+from neo4j_queue import log as logging_setup
+from neo4j_queue.settings import Settings
+
+settings = Settings(
+    _env_file=None,
+    openai_api_key='sk-"quoted" key',
+    neo4j_username="ann",
+    neo4j_password="pass/word",
+    celery_broker_url="redis://:broker-pw@127.0.0.1:6379/0",
+    **OVERRIDES,
+)
+logging_setup.configure("worker", settings)
+log = logging_setup.get_logger()
+"""
+
+
+def run(body: str, **overrides: Any) -> str:
+    """Runs a program that logs, in a process of its own (logging is a thing of the process); returns stderr."""
+    program = f"OVERRIDES = {overrides!r}\n{PRELUDE}\n{textwrap.dedent(body)}"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("LOG_", "NEO4J_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
+def lines_of(body: str, **overrides: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(body, **overrides).splitlines()]
+
+
+def test_a_line_has_the_fields_of_the_contract_first_and_then_its_own() -> None:
+    (line,) = lines_of(
+        """
+        logging_setup.set_worker_id("embed@host")
+        log.info("embedding_job_started", job_id="j1", attempt=1, entity_name="Zoë")
+        """
+    )
+    assert list(line) == ["timestamp", "level", "event", "worker_id", "job_id", "attempt", "entity_name"]
+    assert line["timestamp"].endswith("Z")
+    assert (line["level"], line["worker_id"], line["entity_name"]) == ("info", "embed@host", "Zoë")
+
+
+def test_levels_are_the_words_of_the_methods_and_below_the_level_nothing_is_written() -> None:
+    lines = lines_of(
+        """
+        for method in ("debug", "info", "warning", "error", "critical"):
+            getattr(log, method)(method)
+        """,
+        log_level="WARNING",
+    )
+    assert [(line["level"], line["event"]) for line in lines] == [
+        (w, w) for w in ("warning", "error", "critical")
+    ]
+
+
+def test_records_of_other_libraries_become_the_same_lines() -> None:
+    lines = lines_of(
+        """
+        logging.getLogger("celery.worker").info("Task %s received", "t1")
+        logging.getLogger("anything").error("wrong %d arguments", "x")
+        warnings.warn("old call")
+        """
+    )
+    assert [line["event"].splitlines()[0] for line in lines[:2]] == ["Task t1 received", "wrong %d arguments"]
+    assert "old call" in lines[2]["event"]
+    assert [line["logger"] for line in lines] == ["celery.worker", "anything", "py.warnings"]
+
+
+def test_libraries_that_log_each_message_are_quiet_even_at_debug() -> None:
+    lines = lines_of(
+        """
+        for name in ("openai._base_client", "neo4j.io", "httpx2", "kombu.connection"):
+            logging.getLogger(name).info("the text of an entity")
+            logging.getLogger(name).warning("worth knowing")
+        """,
+        log_level="DEBUG",
+    )
+    assert {line["event"] for line in lines} == {"worth knowing"}
+    assert len(lines) == 4
+
+
+def test_an_exception_becomes_error_and_a_bounded_stack_in_the_same_line() -> None:
+    first, second, third, fourth = lines_of(
+        """
+        try:
+            raise ValueError("x" * 20000)
+        except ValueError as error:
+            log.exception("own")
+            log.error("given", exc_info=error, error="said by the caller")
+            logging.getLogger("celery").exception("foreign")
+        threading.Thread(target=lambda: 1 / 0).start()
+        """
+    )
+    assert first["error_class"] == "ValueError"
+    assert len(first["stack"]) <= 8_000
+    assert second["error"] == "said by the caller"
+    assert third["logger"] == "celery"
+    assert (fourth["event"], fourth["error_class"]) == ("uncaught_exception", "ZeroDivisionError")
+
+
+def test_an_uncaught_error_of_the_program_is_a_line_too() -> None:
+    (line,) = lines_of("raise RuntimeError('at the end')")
+    assert (line["level"], line["event"], line["error"]) == ("critical", "uncaught_exception", "at the end")
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_no_secret_leaves_by_any_way(style: str) -> None:
+    text = run(
+        """
+        import urllib.parse
+        key, password = settings.openai_api_key.get_secret_value(), settings.neo4j_password.get_secret_value()
+        log.info("event with " + key, field=password, nested=[{"deep": ("a", key)}], object=Exception(key))
+        log.info("in urls", url="bolt://other:unknown-pw@h", quoted="x" + urllib.parse.quote(password, safe=""))
+        logging.getLogger("kombu").error("cannot connect to %s", settings.celery_broker_url)
+        try:
+            raise RuntimeError(f"refused: {key}")
+        except RuntimeError:
+            log.exception("failed")
+        raise SystemError(key)
+        """,
+        log_format=style,
+    )
+    assert text.count("***") >= 8
+    for secret in ("sk-", "quoted", "pass/word", "pass%2Fword", "broker-pw", "unknown-pw"):
+        assert secret not in text.replace("quoted=", "").replace('"quoted":', "")
+
+
+def test_anything_can_be_a_value_and_the_line_stays_one_line() -> None:
+    lines = lines_of(
+        r"""
+        import datetime, uuid
+        log.info("odd", set={1}, when=datetime.datetime(2030, 1, 1), id=uuid.UUID(int=1), raw=b"\xff")
+        log.info("broken", lone="\ud800", separators="a\u2028b\nc")
+        """
+    )
+    assert lines[0]["when"] == "2030-01-01T00:00:00"
+    assert lines[1]["separators"] == "a\u2028b\nc"
+
+
+def test_nobody_reading_the_log_stops_nothing() -> None:
+    program = f"OVERRIDES = {{}}\n{PRELUDE}\nos.close(2)\nlog.info('unheard')\nprint('went on')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+
+
+def test_lines_of_many_threads_do_not_mix() -> None:
+    lines = lines_of(
+        """
+        def chatter(n):
+            for i in range(200):
+                log.info("line", thread=n, filler="x" * 500)
+        threads = [threading.Thread(target=chatter, args=(n,)) for n in range(8)]
+        [t.start() for t in threads]; [t.join() for t in threads]
+        """
+    )
+    assert len(lines) == 1_600
