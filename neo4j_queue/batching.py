@@ -1,15 +1,40 @@
-"""How due jobs become provider requests: by count and by estimated model tokens."""
+"""How due jobs become provider requests: by count, by estimated model tokens, and apart from what kills workers."""
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that one provider request may carry; `tokens` None = not bounded."""
+    """The most that one provider request may carry; `tokens` None = not bounded.
+
+    `crashes` is the number of lost workers that a job survives (`EMBED_JOB_MAX_CRASHES`).
+    """
 
     inputs: int
     tokens: int | None = None
+    crashes: int = 3
+
+    def inputs_after(self, crashes: int) -> int:
+        """How many jobs that lost this many workers may share a batch.
+
+        Any of them may be the one that kills workers. The batch shrinks with each crash and is a single job at
+        the last one, so that the culprit ends alone and its neighbours never reach the limit.
+        """
+        if crashes <= 0:
+            return self.inputs
+        left = max(0, self.crashes - crashes)
+        return max(1, math.floor(self.inputs ** (left / self.crashes))) if self.crashes else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A due job, as the planning sees it."""
+
+    id: str
+    est_tokens: int = 0
+    crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +45,35 @@ class Batch:
     est_tokens: int
 
 
-def plan(candidates: Iterable[tuple[str, int]], bounds: Bounds) -> list[Batch]:
-    """Cuts (id, estimated tokens) pairs into batches within `bounds`, keeping their order.
+@dataclass(slots=True)
+class _Open:
+    """A batch that is being filled."""
+
+    ids: list[str] = field(default_factory=list)
+    est_tokens: int = 0
+
+    def add(self, candidate: Candidate) -> None:
+        self.ids.append(candidate.id)
+        self.est_tokens += candidate.est_tokens
+
+    def closed(self) -> Batch:
+        return Batch(tuple(self.ids), self.est_tokens)
+
+
+def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
+    """Cuts candidates into batches within `bounds`, keeping their order among those of the same crash count.
 
     A text that is over the token bound by itself is a batch of its own: whether the provider takes it is for
     the provider to say.
     """
     batches: list[Batch] = []
-    ids: list[str] = []
-    total = 0
-    for job_id, tokens in candidates:
-        full = len(ids) >= bounds.inputs or (bounds.tokens is not None and total + tokens > bounds.tokens)
-        if ids and full:
-            batches.append(Batch(tuple(ids), total))
-            ids, total = [], 0
-        ids.append(job_id)
-        total += tokens
-    if ids:
-        batches.append(Batch(tuple(ids), total))
-    return batches
+    filling: dict[int, _Open] = {}
+    for candidate in candidates:
+        batch = filling.setdefault(candidate.crashes, _Open())
+        full = len(batch.ids) >= bounds.inputs_after(candidate.crashes)
+        heavy = bounds.tokens is not None and batch.est_tokens + candidate.est_tokens > bounds.tokens
+        if batch.ids and (full or heavy):
+            batches.append(batch.closed())
+            batch = filling[candidate.crashes] = _Open()
+        batch.add(candidate)
+    return [*batches, *(filling[crashes].closed() for crashes in sorted(filling))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from neo4j import ManagedTransaction
 
-from neo4j_queue.batching import Batch, Bounds, plan
+from neo4j_queue.batching import Batch, Bounds, Candidate, plan
 from neo4j_queue.control import (
     FAIR_EVERY,
     PRIORITIES,
@@ -73,7 +73,7 @@ class Leasing:
             limit=allowance.batches * self.bounds.inputs,
             now=facts.now,
         )
-        batches = plan(((row["id"], row["est_tokens"] or 0) for row in found), self.bounds)
+        batches = plan((Candidate(**row.data()) for row in found), self.bounds)
         batches = batches[: allowance.batches]
         return batches if allowance.tokens is None else _within(batches, allowance.tokens)
 

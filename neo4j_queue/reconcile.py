@@ -6,6 +6,7 @@ writes entities without this library.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
@@ -16,9 +17,20 @@ from neo4j_queue.queue import EmbedQueue
 PAGE = 1_000
 
 
+class Scope(StrEnum):
+    """Which entities a sweep looks at."""
+
+    OUTBOX = "outbox"  # those written through this library whose vector is not there yet
+    MISSING = "missing"  # those without a vector, whoever wrote them
+    ALL = "all"  # every one: its text is compared with the one that its vector was made of
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep saw: entities looked at, of these already fresh, queued (again), or standing in the queue."""
+    """What a sweep saw: entities looked at, of these already fresh, queued (again), or standing in the queue.
+
+    The rest has a job for that very text that failed for good (`retry_failed` is for these).
+    """
 
     seen: int = 0
     fresh: int = 0
@@ -29,26 +41,21 @@ class Sweep:
 def sweep(
     graph: EntityGraph,
     queue: EmbedQueue,
+    scope: Scope = Scope.OUTBOX,
     *,
-    full: bool = False,
     progress: Callable[[Sweep], None] = lambda _: None,
 ) -> Sweep:
-    """Queues a job for each entity whose vector is missing or stale, page by page.
+    """Queues a job for each entity in scope whose vector is missing or stale; `progress` is called after each page.
 
-    Without `full` it looks at the outbox (entities written through this library whose vector is not there yet);
-    with it at every entity, which also finds those that other programs wrote. A job that failed for good is left
-    alone: `retry_failed` is for these. `progress` is called after each page.
+    No transaction is open between pages. It may be run at any time, also twice at once.
     """
-    pages = graph.entities_page if full else graph.pending_page
     done, after = Sweep(), None
-    while page := pages(after, PAGE):
+    while page := _page(graph, scope, after):
         after = page[-1].uid
-        fresh = [text for text in page if text.fresh]
-        results = enqueue_unless_failed(
-            graph, queue, [text for text in page if not text.fresh and not text.deleted]
-        )
-        if fresh and not full:
-            graph.clear_pending([text.uid for text in fresh])
+        fresh = [text.uid for text in page if text.fresh]
+        if scope is Scope.OUTBOX:
+            graph.clear_pending(fresh)
+        results = enqueue_unless_failed(graph, queue, page)
         standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
         done = Sweep(
             done.seen + len(page),
@@ -64,6 +71,16 @@ def enqueue_unless_failed(
     graph: EntityGraph, queue: EmbedQueue, texts: Sequence[EntityText]
 ) -> list[EnqueueResult]:
     """Enqueues what these texts need, except where the job of that very text failed for good."""
-    requests = [text.request(graph.model) for text in texts]
+    requests = [text.request(graph.model) for text in texts if not (text.fresh or text.deleted)]
     states = queue.states_of(requests)
     return queue.enqueue([r for r in requests if states.get((r.entity_uid, r.version)) != Status.FAILED])
+
+
+def _page(graph: EntityGraph, scope: Scope, after: str | None) -> list[EntityText]:
+    match scope:
+        case Scope.OUTBOX:
+            return graph.pending_page(after, PAGE)
+        case Scope.MISSING:
+            return graph.get_entities_without_embeddings(PAGE, after)
+        case Scope.ALL:
+            return graph.entities_page(after, PAGE)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, JobRequest, Status
 from neo4j_queue.queue import EmbedQueue
@@ -43,20 +42,20 @@ def bounded_limit(limit: object) -> int:
 def discover(graph: EntityGraph, queue: EmbedQueue, limit: int) -> list[JobRequest]:
     """Requests for entities without a vector whose job is not being taken care of already; at most `limit`."""
     found: list[JobRequest] = []
-    for page in graph.missing_pages(limit):
-        requests = [text.request(graph.model) for text in page if not text.blank]
+    after: str | None = None
+    while len(found) < limit:
+        page = graph.get_entities_without_embeddings(limit, after)
+        if not page:
+            break
+        after = page[-1].uid
+        requests = [text.request(graph.model) for text in page]
         states = queue.states_of(requests)
         found += [r for r in requests if states.get((r.entity_uid, r.version)) not in _TAKEN]
-        if len(found) >= limit:
-            break
     return found[:limit]
 
 
 def _one(graph: EntityGraph, queue: EmbedQueue, name: str) -> dict[str, Any]:
-    texts = [text for text in graph.read_texts([name]) if not text.deleted]
-    if not texts:
-        raise EntityNotFound(name)
-    request = replace(texts[0].request(graph.model, priority=PRIORITY_HIGHEST), force=True)
+    request = replace(graph.get_text(name).request(graph.model, priority=PRIORITY_HIGHEST), force=True)
     (result,) = queue.enqueue([request])
     return {
         "success": True,

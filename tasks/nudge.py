@@ -9,11 +9,14 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable, Sequence
 
 from celery.exceptions import CeleryError
 from kombu.exceptions import KombuError, OperationalError
 
+from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue import EmbedQueue
 from tasks.app import app
 
 # Between two messages. It bounds the lease transactions at 20 a second and delays the last of a burst by as much.
@@ -73,3 +76,16 @@ class Nudge:
             log.warning("nudge_failed", error=str(error), rest_s=AFTER_FAILURE_S)
             return False
         return True
+
+
+def enqueue_and_nudge(
+    queue: EmbedQueue, nudge: Nudge
+) -> Callable[[Sequence[JobRequest]], Sequence[EnqueueResult]]:
+    """An `enqueue` whose jobs are leased at once, for an `EntityGraph`."""
+
+    def enqueue(requests: Sequence[JobRequest]) -> Sequence[EnqueueResult]:
+        results = queue.enqueue(requests)
+        nudge()
+        return results
+
+    return enqueue

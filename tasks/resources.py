@@ -9,7 +9,7 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
-from tasks.nudge import Nudge
+from tasks.nudge import Nudge, enqueue_and_nudge
 
 
 @cache
@@ -33,7 +33,7 @@ def queue() -> EmbedQueue:
 @cache
 def graph() -> EntityGraph:
     """The graph, with an outbox that ends in the queue."""
-    return EntityGraph.from_settings(settings(), enqueue=queue().enqueue)
+    return EntityGraph.from_settings(settings(), enqueue=enqueue_and_nudge(queue(), nudge()))
 
 
 @cache

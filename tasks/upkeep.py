@@ -61,10 +61,10 @@ def cleanup() -> dict[str, Any]:
 
 
 @app.task
-def reconcile(full: bool = False) -> dict[str, Any]:
-    """Finds entities without a fresh vector and queues them; `full` looks at every entity, not at the outbox."""
-    report = asdict(reconciliation.sweep(resources.graph(), resources.queue(), full=full))
+def reconcile(scope: str = "outbox") -> dict[str, Any]:
+    """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`."""
+    report = asdict(reconciliation.sweep(resources.graph(), resources.queue(), reconciliation.Scope(scope)))
     if report["queued"]:
         resources.nudge()()
-    log.info("reconcile_done", **report)
+    log.info("reconcile_done", scope=scope, **report)
     return report

@@ -232,15 +232,26 @@ class ProviderServer:
         """The most requests that ever ran at once."""
         return max((request.concurrency for request in self.journal), default=0)
 
-    def wait_for(self, *, requests: int = 0, waiting: int = 0, timeout_s: float = 20.0) -> None:
-        """Waits until so many requests came and so many stand at the gate. Raises `TimeoutError`."""
+    def wait_for(
+        self, *, requests: int = 0, waiting: int = 0, finished: int = 0, timeout_s: float = 20.0
+    ) -> None:
+        """Waits until so many requests came, so many stand at the gate, and so many have ended.
+
+        A client may have its answer a moment before the journal says so. Raises `TimeoutError`.
+        """
+
+        def ended() -> int:
+            return sum(request.finished_at is not None for request in self._seen)
+
         with self._changed:
             reached = self._changed.wait_for(
-                lambda: len(self._seen) >= requests and self._waiting >= waiting, timeout_s
+                lambda: len(self._seen) >= requests and self._waiting >= waiting and ended() >= finished,
+                timeout_s,
             )
             if not reached:
                 raise TimeoutError(
-                    f"{len(self._seen)} requests of {requests}, {self._waiting} waiting of {waiting}"
+                    f"{len(self._seen)} requests of {requests}, {self._waiting} waiting of {waiting}, "
+                    f"{ended()} finished of {finished}"
                 )
 
     def most_in_any(self, interval_s: float) -> int:

@@ -1,6 +1,6 @@
 """`enqueue` and `repair`: ask for fresh vectors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.reconcile import Sweep
 
-PAGE = 1_000
 BAD = 1
 
 
@@ -45,6 +44,8 @@ def enqueue(
     """
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
+    from neo4j_queue.reconcile import Scope, sweep
+
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
         if names:
@@ -58,7 +59,7 @@ def enqueue(
                 advance(sweep.seen, total)
                 nudge()
 
-            done = _sweep_all(graph, queue, seen) if everything else _sweep_missing(graph, queue, seen)
+            done = sweep(graph, queue, Scope.ALL if everything else Scope.MISSING, progress=seen)
     if json:
         output.print_json(asdict(done))
     else:
@@ -66,27 +67,6 @@ def enqueue(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
             f"{done.fresh:,} fresh."
         )
-
-
-def _sweep_all(graph: "EntityGraph", queue: "EmbedQueue", seen: "Callable[[Sweep], None]") -> "Sweep":
-    from neo4j_queue.reconcile import sweep
-
-    return sweep(graph, queue, full=True, progress=seen)
-
-
-def _sweep_missing(graph: "EntityGraph", queue: "EmbedQueue", seen: "Callable[[Sweep], None]") -> "Sweep":
-    from neo4j_queue.jobs import Enqueued
-    from neo4j_queue.reconcile import Sweep, enqueue_unless_failed
-
-    done = Sweep()
-    for page in graph.missing_pages(PAGE):
-        results = enqueue_unless_failed(graph, queue, page)
-        standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
-        done = Sweep(
-            done.seen + len(page), 0, done.queued + len(results) - standing, done.standing + standing
-        )
-        seen(done)
-    return done
 
 
 def _named(graph: "EntityGraph", queue: "EmbedQueue", names: Sequence[str], json: bool) -> None:

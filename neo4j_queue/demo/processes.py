@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from neo4j_queue.errors import Neo4jQueueError
+
 # A worker on SIGTERM finishes its batch (a fraction of a second here), then closes; a hanging one is killed.
 STOP_TIMEOUT_S = 20.0
 # A worker may die of somebody's `kill -9`; one that dies a fourth time will not be helped by a fifth start.
@@ -18,7 +20,7 @@ MAX_RESTARTS = 3
 TAIL_LINES = 15
 
 
-class ProcessLostError(RuntimeError):
+class ProcessLostError(Neo4jQueueError):
     """A Celery process died again and again; the message holds the end of its log."""
 
 
@@ -153,4 +155,4 @@ class Crew:
             process.kill_group()
             process.restarts += 1
             process.start()
-            yield f"{process.name} (pid was dead: {ended}) was started again, pid {process.pid}"
+            yield f"{process.name} died ({ended}); a new one has pid {process.pid}"

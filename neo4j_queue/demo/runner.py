@@ -15,18 +15,21 @@ from neo4j_queue.database import Database
 from neo4j_queue.demo import GRAPH_PORT, JOBS_PORT, REDIS_PORT, corpus, environment
 from neo4j_queue.demo.processes import Crew
 from neo4j_queue.demo.watching import Watch
-from neo4j_queue.embedders import open_embedder
+from neo4j_queue.embedders import Embedder, open_embedder
 from neo4j_queue.entities import EntityInput
 from neo4j_queue.errors import Neo4jQueueError, SettingsError
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
 from neo4j_queue.local_services.config import data_directory
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.reconcile import sweep
 
 QUESTIONS = ("compress a file", "parse command line options", "wait for several threads")
 ANSWERS = 5
 # One transaction each: large enough to be quick, small enough that the bar moves.
 PAGE = 500
+# The first sweep finds what loading left, a second one only what somebody changes meanwhile.
+SWEEPS = 3
 # A line of a terminal: score, name and the first words of what is said of it.
 NAME_WIDTH = 36
 SAID_WIDTH = 60
@@ -97,18 +100,20 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
     stopped in every case, the services only with `options.stop`.
     """
     with _terminable(), ExitStack() as stack:
+        services = LocalServices(options.services)
+        variables = environment.variables(services.environment(), options.provider)
+        settings = environment.DemoSettings.of(variables)
+        # Before anything is started: a provider without its key should be said at once.
+        embedder = stack.enter_context(closing(open_embedder(settings)))
         library = corpus.collect(options.limit)
         say(
             f"The Python standard library: {len(library.entries):,} entities, {len(library.relations):,} relations."
         )
-        services = LocalServices(options.services)
         with news() as report:
             LocalServices(options.services, report).up()
         if options.stop:
             stack.callback(services.down)
-        variables = environment.variables(services.environment(), options.provider)
         environment.write_shell_file(options.shell_file, variables)
-        settings = environment.DemoSettings.of(variables)
         queue = stack.enter_context(EmbedQueue.connect(settings))
         graph = stack.enter_context(EntityGraph.from_settings(settings, queue.enqueue))
         _prepare(graph.database, queue.database, settings)
@@ -117,9 +122,9 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
             watch = Watch(queue, crew, say)
             _load(library, graph, progress)
             with progress("embedding") as advance:
-                seconds = watch.until_drained(advance)
+                seconds = _drain(watch, graph, queue, advance, say)
         _tell(queue, graph, watch.ended, seconds, say)
-        _answer(graph, settings, options.questions, say)
+        _answer(graph, embedder, options.questions, say)
     _hint(options, say)
 
 
@@ -147,6 +152,20 @@ def _load(library: corpus.Corpus, graph: EntityGraph, progress: Progress) -> Non
             advance(done, total)
 
 
+def _drain(watch: Watch, graph: EntityGraph, queue: EmbedQueue, advance: Advance, say: Say) -> float:
+    """Waits until nothing is left to embed; the seconds it took."""
+    seconds = watch.until_drained(advance)
+    # A writer waits two seconds for the queue and no longer: on a busy machine some entities are only marked.
+    # Beat's sweep would find them within five minutes; here somebody is watching.
+    for _ in range(SWEEPS):
+        late = sweep(graph, queue).queued
+        if not late:
+            break
+        say(f"{late:,} entities were written while the queue was slow to answer; they are queued now.")
+        seconds += watch.until_drained(advance)
+    return seconds
+
+
 def _tell(queue: EmbedQueue, graph: EntityGraph, ended: int, seconds: float, say: Say) -> None:
     """Says where things stand. Raises `DemoFailedError` unless every entity has its vector and no job failed."""
     status, coverage = queue.status(), graph.coverage()
@@ -170,18 +189,12 @@ def _tell(queue: EmbedQueue, graph: EntityGraph, ended: int, seconds: float, say
         raise DemoFailedError(f"{coverage.entities - coverage.fresh:,} entities have no fresh vector")
 
 
-def _answer(
-    graph: EntityGraph, settings: environment.DemoSettings, questions: Sequence[str], say: Say
-) -> None:
-    embedder = open_embedder(settings)
-    with closing(embedder):
-        for question in questions:
-            say(f"\n{question}?")
-            for hit in graph.search(question, ANSWERS, embed=lambda text: embedder.embed([text]).vectors[0]):
-                said = next(iter(hit.properties.get("observations") or ()), "")
-                say(
-                    f"  {hit.score:.3f}  {hit.uid:<{NAME_WIDTH}} {shorten(said, SAID_WIDTH, placeholder=' …')}"
-                )
+def _answer(graph: EntityGraph, embedder: Embedder, questions: Sequence[str], say: Say) -> None:
+    for question in questions:
+        say(f"\n{question}?")
+        for hit in graph.search(question, ANSWERS, embed=lambda text: embedder.embed([text]).vectors[0]):
+            said = next(iter(hit.properties.get("observations") or ()), "")
+            say(f"  {hit.score:.3f}  {hit.uid:<{NAME_WIDTH}} {shorten(said, SAID_WIDTH, placeholder=' …')}")
 
 
 def _hint(options: Options, say: Say) -> None:

@@ -47,7 +47,7 @@ class Watch:
             if status.halted:
                 raise StalledError(f"the queue is halted: {status.halted_reason}")
             for line in self._crew.restart_dead():
-                self._say(f"{line}; what the dead one had leased comes back when its lock runs out")
+                self._say(f"{line}. What the dead one had leased comes back when its lock runs out.")
             if now - moved_at > STALL_S:
                 raise StalledError(self._stalled(status))
             time.sleep(POLL_S)

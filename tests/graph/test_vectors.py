@@ -150,7 +150,7 @@ def test_an_edit_that_commits_while_the_write_waits_is_seen_by_the_exact_fence_t
         neo4j.time.DateTime(2024, 1, 2, 3, 4, 5, 6),
         neo4j.time.Date(2024, 1, 2),
         neo4j.time.Duration(months=1, nanoseconds=3),
-        CartesianPoint((1.0, math.nan)),
+        CartesianPoint((1.0, 2.0)),
         b"\x00\x01",
     ],
     ids=str,
@@ -173,15 +173,14 @@ def test_a_time_in_a_zone_passes_its_own_fence(
     assert graph.write_vectors([write_of(text, 0)]) == {("Ada", text.content_hash)}
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 1.0), ([math.nan, 1.0], [math.nan, 2.0]), ("1", 1)])
-def test_a_value_that_only_looks_equal_is_another_text_where_its_spelling_differs(
+@pytest.mark.parametrize(("before", "after"), [(1, 1.0), ([math.nan, 1.0], [math.nan, 2.0])])
+def test_a_value_that_cypher_finds_equal_or_incomparable_is_another_text_by_its_spelling(
     graph: EntityGraph, graph_db: Database, write_of: Callable[..., VectorWrite], before: Any, after: Any
 ) -> None:
     graph_db.write("CREATE (:Entity {name: 'Ada', entityType: $value})", value=before)
     (text,) = graph.read_texts(["Ada"])
     graph_db.write(MATCH_ADA + "SET n.entityType = $value", value=after)
-    written = graph.write_vectors([write_of(text, 0)])
-    assert bool(written) == (graph.read_texts(["Ada"])[0].content_hash == text.content_hash)
+    assert graph.write_vectors([write_of(text, 0)]) == set()
 
 
 def test_one_batch_with_texts_and_numbers_writes_both(

@@ -1,7 +1,8 @@
 """Which embedder the settings mean, and what all of them promise."""
 
-import logging
 import math
+import subprocess
+import sys
 from itertools import combinations
 from operator import mul
 from typing import Any
@@ -24,7 +25,7 @@ KEY = {"openai_api_key": "sk-test-0123456789"}
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(_env_file=None, **values)
+    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ TEXTS = [f"Name: thing {n}\nType: class\nObservations:\n- something common" for 
 
 
 def cosine(a: list[float], b: list[float]) -> float:
-    return sum(map(mul, a, b)) / (math.hypot(*a) * math.hypot(*b))
+    return float(sum(map(mul, a, b))) / (math.hypot(*a) * math.hypot(*b))
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 8, 100, 128, 256, 300, 1536, 3072, 4096])
@@ -314,8 +315,15 @@ def test_local_runs_hold_every_text_once_and_are_bounded(sizes: list[int]) -> No
 
 
 def test_loading_the_local_model_leaves_logging_alone() -> None:
-    """Importing wordllama configures the root logger; the worker's lines would no longer be JSON only."""
-    before = (list(logging.getLogger().handlers), logging.getLogger().level)
-    LocalEmbedder(LOCAL).warm_up()
+    """Importing wordllama configures the root logger; the worker's lines would no longer be JSON only.
 
-    assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
+    In a process of its own: where the root logger has a handler already, as under pytest, nothing would show.
+    """
+    script = (
+        "import logging, sys; from neo4j_queue.embedders.local import LocalEmbedder;"
+        "from neo4j_queue.embedders.profiles import LOCAL;"
+        "LocalEmbedder(LOCAL).warm_up(); root = logging.getLogger();"
+        "sys.exit(1 if root.handlers or root.level != logging.WARNING else 0)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -278,10 +278,8 @@ def test_a_slow_server_is_left_at_the_deadline(server: ProviderServer, make: Mak
 
 
 def test_a_server_that_reads_slowly_is_left_at_the_deadline() -> None:
-    """C9. The client's timeout starts anew with each piece that is sent."""
+    """C9. The client's timeout starts anew with each piece that the kernel takes: this would last 5 s."""
     with socket.socket() as listener:
-        # A small window, so that the request does not vanish into the kernel's buffers.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         stop = threading.Event()
@@ -311,7 +309,7 @@ def _read_slowly(listener: socket.socket, stop: threading.Event) -> None:
     connection, _ = listener.accept()
     with connection:
         while not stop.wait(0.05):
-            connection.recv(1_000)
+            connection.recv(200_000)
 
 
 def test_a_name_lookup_that_hangs_is_left_at_the_deadline(

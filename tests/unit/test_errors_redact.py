@@ -103,11 +103,11 @@ def test_no_long_piece_of_a_text_survives(text: str, start: int, before: str, af
 
 
 def test_a_huge_request_is_redacted_quickly_enough() -> None:
-    """2,048 texts of 500 characters: well below what the failed request itself took."""
+    """2,048 texts of 500 characters: seconds of processor time would hold up a worker in an outage."""
     texts = [f"text number {n} " + "lorem ipsum dolor " * 27 for n in range(2_048)]
     exc = failed("x" * 5_000, *texts)
 
-    started = time.perf_counter()
+    started = time.process_time()
     classify(exc)
 
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0

@@ -19,7 +19,8 @@ from neo4j_queue.local_services.locking import exclusive
 from neo4j_queue.local_services.process import ServerProcess
 from neo4j_queue.local_services.service import telling_lines
 
-WAIT_S = 10.0
+# A loaded machine takes seconds to start Python.
+WAIT_S = 30.0
 READY = "print('ready', flush=True); time.sleep(600)"
 STUBBORN = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}"
 POLITE = f"import time; {READY}"

@@ -129,7 +129,6 @@ def test_the_gate_holds_requests_until_it_opens(server: ProviderServer) -> None:
         assert [answer.result(10).status for answer in answers] == [200] * 3
 
     assert server.max_concurrency == 3
-    server.wait_for(waiting=0)
 
 
 def test_waiting_for_what_does_not_come_ends(server: ProviderServer) -> None:
@@ -141,6 +140,7 @@ def test_the_journal_tells_what_came_and_how_it_ended(server: ProviderServer) ->
     server.reply_next(error(500))
     ask(server, "a", "b", dimensions=4, encoding_format="float")
     ask(server, "c")
+    server.wait_for(finished=2)
     first, second = server.journal
 
     assert (first.number, first.inputs, first.model, first.dimensions) == (1, ("a", "b"), "m", 4)
@@ -151,15 +151,15 @@ def test_the_journal_tells_what_came_and_how_it_ended(server: ProviderServer) ->
 
 
 def test_latency_passes_before_the_answer() -> None:
-    with ProviderServer(latency_s=0.15) as server:
+    with ProviderServer(latency_s=0.5) as server:
         started = time.monotonic()
         ask(server, "a")
-        assert time.monotonic() - started >= 0.15
+        assert time.monotonic() - started >= 0.5
 
         server.reply_next(Reply(latency_s=0.0))
         started = time.monotonic()
         ask(server, "a")
-        assert time.monotonic() - started < 0.15
+        assert time.monotonic() - started < 0.5
 
 
 def test_a_silent_server_and_a_hang_up(server: ProviderServer) -> None:
@@ -172,11 +172,11 @@ def test_a_silent_server_and_a_hang_up(server: ProviderServer) -> None:
 
 
 def test_a_dripping_answer_lasts_longer_than_any_single_read(server: ProviderServer) -> None:
-    server.reply_next(Reply(body=b'{"slow": 1}', drip_s=0.05))
+    server.reply_next(Reply(body=b'{"slow": 1}', drip_s=0.15))
 
     started = time.monotonic()
-    assert ask(server, "a", timeout_s=0.3).body == {"slow": 1}
-    assert time.monotonic() - started >= 0.5
+    assert ask(server, "a", timeout_s=1.2).body == {"slow": 1}
+    assert time.monotonic() - started >= 1.5
 
 
 def test_limits_of_a_request_are_enforced(server: ProviderServer) -> None:

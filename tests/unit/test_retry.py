@@ -35,7 +35,7 @@ def test_the_delay_doubles_up_to_the_maximum() -> None:
 
 
 def test_the_policy_is_that_of_the_settings() -> None:
-    assert RetryPolicy.from_settings(Settings(_env_file=None)) == DEFAULT
+    assert RetryPolicy.from_settings(Settings(_env_file=None)) == DEFAULT  # type: ignore[call-arg]
 
 
 def test_the_third_failure_is_final() -> None:

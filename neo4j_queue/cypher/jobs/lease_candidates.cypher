@@ -1,6 +1,6 @@
 // The next due jobs, straight from the index: the cost does not depend on the depth of the queue.
 // parameters: priorities (the order in which they are served), limit, now (epoch ms)
-// rows:       id, est_tokens
+// rows:       id, est_tokens, crashes
 // locks:      none of its own; the caller holds the control lock (jobs/lease_judge), so no one else leases
 // ORDER BY repeats the index's own order; with `available_at` alone the planner would sort every due job.
 UNWIND $priorities AS p
@@ -10,4 +10,4 @@ CALL (p) {
   RETURN j ORDER BY j.status, j.priority, j.available_at LIMIT $limit
 }
 WITH j LIMIT $limit
-RETURN j.id AS id, j.est_tokens AS est_tokens
+RETURN j.id AS id, coalesce(j.est_tokens, 0) AS est_tokens, coalesce(j.crashes, 0) AS crashes

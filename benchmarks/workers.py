@@ -1,0 +1,81 @@
+"""The Celery processes of a measurement: one control worker, one embed worker, beat."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from neo4j_queue.demo.processes import CeleryProcess
+from neo4j_queue.queue import EmbedQueue
+
+# A worker boots in some five seconds on a quiet machine and took a minute on one with ten busy processes.
+BOOT_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.1
+
+
+class WorkersLostError(RuntimeError):
+    """A process of the measurement died, or is not ready in time."""
+
+
+class Workers:
+    """An embed worker with `slots` prefork processes and what it needs. Leaving the context stops them all."""
+
+    def __init__(self, environment: Mapping[str, str], directory: Path, slots: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.slots = slots
+        quiet = ("--without-gossip", "--without-mingle")
+        roles = {
+            "embed": ("worker", "-Q", "embed", "-c", str(slots), "-n", "embed@%h", *quiet),
+            "control": ("worker", "-Q", "control", "-c", "1", "-n", "control@%h", *quiet),
+            "beat": ("beat", "-s", str(directory / "beat.schedule"), "--pidfile="),
+        }
+        self._processes = [
+            CeleryProcess(name, arguments, environment, directory) for name, arguments in roles.items()
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            for process in self._processes:
+                process.log.unlink(missing_ok=True)
+                process.start()
+        except BaseException:  # Ctrl-C between two starts
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stops every process and waits until none is left; beat first, so that nothing new begins."""
+        for process in reversed(self._processes):
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for process in self._processes:
+            process.wait_or_kill(deadline)
+
+    def wait_ready(self, queue: EmbedQueue) -> None:
+        """Returns when the census knows the embed worker. Raises `WorkersLostError`."""
+        deadline = time.monotonic() + BOOT_TIMEOUT_S
+        while sum(worker.slots for worker in queue.workers()) < self.slots:
+            self.check()
+            if time.monotonic() > deadline:
+                raise WorkersLostError(
+                    f"the workers are not ready after {BOOT_TIMEOUT_S:.0f} s:\n{self._tails()}"
+                )
+            time.sleep(POLL_S)
+
+    def check(self) -> None:
+        """Raises `WorkersLostError` when a process has ended."""
+        for process in self._processes:
+            code = process.exit_code()
+            if code is not None:
+                raise WorkersLostError(f"{process.name} ended with {code}:\n{process.tail()}")
+
+    def pids(self) -> dict[str, int]:
+        """The main processes."""
+        return {process.name: process.pid for process in self._processes if process.pid is not None}
+
+    def _tails(self) -> str:
+        return "\n".join(f"--- {process.name}\n{process.tail()}" for process in self._processes)

@@ -1,0 +1,206 @@
+"""The command line on real databases: what it prints for programs, and what it changes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neo4j_queue.jobs import JobRequest
+from tests.celery.conftest import MakeWorld, World
+from tests.celery_processes import ROOT
+
+STATUS_KEYS = [
+    "pending", "delayed", "processing", "started", "completed", "failed", "total", "oldest_pending_seconds",
+    "halted", "paused_until", "workers", "coverage",
+]  # fmt: skip
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    """Databases and Redis; no worker."""
+    return make_world()
+
+
+@pytest.fixture
+def run(world: World, tmp_path: Path) -> Run:
+    """Runs a command; its answer as JSON, or its text, after a look at the exit code."""
+
+    def run(*arguments: str, code: int = 0, **environment: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "neo4j_queue.cli", *arguments],
+            cwd=tmp_path,
+            env={**world.environment, "PYTHONPATH": str(ROOT), **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout) if "--json" in arguments else done.stdout
+
+    return run
+
+
+def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, run: Run) -> None:
+    answer = run("status", "--json")
+    assert list(answer) == STATUS_KEYS
+    assert [answer[name] for name in STATUS_KEYS[:10]] == [0] * 7 + [None, False, None]
+    assert answer["coverage"] == {"entities": 0, "fresh": 0, "stale": 0, "missing": 0}
+    world.create(3)
+    answer = run("status", "--json")
+    assert (answer["pending"], answer["total"], answer["coverage"]["missing"]) == (3, 3, 3)
+    assert answer["oldest_pending_seconds"] >= 0
+    assert "pending" in run("status")
+
+
+def test_health_says_healthy_by_words_and_by_its_exit_code(world: World, run: Run) -> None:
+    assert run("health", "--json")["state"] == "HEALTHY"
+    world.queue.halt("the key is wrong")
+    answer = run("health", "--json", code=1)
+    assert answer["state"] == "CRITICAL"
+    assert "the key is wrong" in answer["reasons"][0]
+
+
+def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
+    until = run("pause", "3600", "--reason", "maintenance", "--json")["paused_until"]
+    assert run("status", "--json")["paused_until"] == until
+    assert "maintenance" in run("status")
+    assert run("resume", "--json") == {"was_halted": False, "was_paused": True}
+    assert world.queue.status().paused_until is None
+    assert "Nothing to do" in run("resume")
+
+
+def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> None:
+    world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
+    assert run("enqueue", "--missing", "--json")["queued"] == 25
+    assert run("enqueue", "--all", "--json") == {"seen": 25, "fresh": 0, "queued": 0, "standing": 25}
+    (one,) = run("enqueue", "own7", "--json")
+    assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
+    run("enqueue", "own8", "nobody", code=1)
+
+
+def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
+    world.graph_db.write("UNWIND range(1, 5) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
+    assert run("repair", "own3", "--json")["mode"] == "specific"
+    answer = run("repair", "--limit", "3", "--json")
+    assert (answer["mode"], answer["limit"], answer["newly_scheduled"]) == ("batch", 3, 3)
+    assert run("repair", "nobody", code=1) == ""
+
+
+def failed_job(world: World, name: str) -> str:
+    """A job that failed for good; its id."""
+    (result,) = world.queue.enqueue(JobRequest(name, "m", "v"))
+    world.jobs_db.write(
+        "MATCH (j:EmbedJob {id: $id}) SET j.status = 'failed', j.processed_at = timestamp(), j.error = 'no',"
+        " j.error_category = 'PERMANENT', j.failure_reason = 'permanent_error', j.error_status = 400",
+        id=result.id,
+    )
+    return result.id
+
+
+def test_failed_jobs_are_listed_shown_and_queued_again(world: World, run: Run) -> None:
+    one, other = failed_job(world, "a"), failed_job(world, "b")
+    assert {job["id"] for job in run("jobs", "list", "--status", "failed", "--json")} == {one, other}
+    assert [job["id"] for job in run("jobs", "list", "--entity", "b", "--json")] == [other]
+    assert run("jobs", "show", one, "--json")["failure_reason"] == "permanent_error"
+    assert one in run("jobs", "show", one)
+    run("jobs", "show", "no-such-id", code=1)
+    assert run("retry", "--category", "TRANSIENT", "--json") == {"retried": 0}
+    assert run("retry", one, "--json") == {"retried": 1}
+    run("retry", one, code=1)
+    assert run("retry", "--status", "400", "--reason", "permanent_error", "--json") == {"retried": 1}
+
+
+def test_release_takes_running_jobs_back_and_names_those_that_do_not_run(world: World, run: Run) -> None:
+    world.create(3)
+    (lease,) = world.queue.lease("somebody", batches=1).leases
+    running = list(lease.job_ids)
+    assert sorted(run("release", *running, "--json")["released"]) == sorted(running)
+    assert run("release", running[0], "--json", code=1) == {"released": []}
+
+
+def test_cleanup_removes_what_is_past_the_retention(world: World, run: Run) -> None:
+    failed_job(world, "old")
+    world.jobs_db.write("MATCH (j:EmbedJob) SET j.processed_at = timestamp() - 40 * 86400000")
+    failed_job(world, "new")
+    assert run("cleanup", "--json")["removed"] == 1
+    assert world.queue.status().failed == 1
+
+
+def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World, run: Run) -> None:
+    run("search", "anything", code=1)
+    world.create(3)
+    text = world.graph.read_texts(["e1"])[0].text
+    lease_and_embed(world)
+    hits = run("search", text, "--limit", "2", "--json")
+    assert [hit["entity"] for hit in hits][0] == "e1"
+    assert len(hits) == 2
+    assert hits[0]["score"] > 0.99
+    assert "e1" in run("search", text)
+
+
+def lease_and_embed(world: World) -> None:
+    """The work of a worker, in this process."""
+    from neo4j_queue.embedders import open_embedder
+    from neo4j_queue.pipeline import Pipeline
+
+    pipeline = Pipeline(world.queue, world.graph, open_embedder(world.settings), worker="here", lock_ms=6000)
+    for lease in world.queue.lease("here", batches=5).leases:
+        pipeline.run(lease.token, lease.job_ids)
+
+
+def test_init_creates_what_is_missing_and_check_tells(world: World, run: Run) -> None:
+    assert run("init", "--check", "--json")["ok"] is True
+    names = {"EMBED_ENTITY_LABEL": "CliInit", "NEO4J_VECTOR_INDEX": "cli_init"}
+    try:
+        assert run("init", "--check", "--json", code=78, **names)["ok"] is False
+        answer = run("init", "--json", **names)
+        assert answer["ok"] is True
+        assert "cli_init" in answer["databases"][1]["created"]
+        assert "nothing to do" in run("init", **names)
+    finally:
+        for row in world.graph_db.read(
+            "SHOW INDEXES YIELD name, labelsOrTypes WHERE 'CliInit' IN labelsOrTypes"
+        ):
+            world.graph_db.write(f"DROP CONSTRAINT `{row['name']}` IF EXISTS")
+            world.graph_db.write(f"DROP INDEX `{row['name']}` IF EXISTS")
+
+
+def bad(answer: dict[str, Any]) -> dict[str, str]:
+    return {each["subject"]: each["detail"] for each in answer["findings"] if each["grade"] == "bad"}
+
+
+def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
+    """E7, but for a wrong password and a server without APOC, which need servers of their own."""
+    doctor = ("doctor", "--json")
+    assert set(bad(run(*doctor, code=1))) == {"workers"}
+    assert "dimensions" in bad(run(*doctor, code=1, NEO4J_VECTOR_DIMENSIONS="128"))["graph schema"]
+    assert "cli_none" in bad(run(*doctor, code=1, NEO4J_VECTOR_INDEX="cli_none"))["graph schema"]
+    swapped = {
+        "NEO4J_URI": world.settings.embed_job_database_uri,
+        "NEO4J_DATABASE": world.settings.embed_job_database_name,
+        "EMBED_JOB_DATABASE_URI": world.settings.neo4j_uri,
+        "EMBED_JOB_DATABASE_NAME": world.settings.neo4j_database,
+    }
+    assert "swapped" in bad(run(*doctor, code=1, **swapped))["two databases"]
+    assert "broker" in bad(run(*doctor, code=1, CELERY_BROKER_URL="redis://127.0.0.1:9/0"))
+    world.jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 0")
+    assert "neo4j-queue init" in bad(run(*doctor, code=1))["jobs schema"]
+
+
+def test_doctor_is_content_when_everything_is_there(world: World, run: Run) -> None:
+    world.celery.control()
+    world.celery.embed()
+
+    answer = run("doctor", "--json")
+    assert answer["ok"] is True
+    assert not bad(answer)
+    graph = next(each for each in answer["findings"] if each["subject"] == "graph database")
+    assert "5." in graph["detail"]
+    assert "community" in graph["detail"]

@@ -1,0 +1,179 @@
+"""Real servers: what runs is found, what dies says why, what is stopped is gone."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from neo4j_queue.database import Database
+from neo4j_queue.local_services import (
+    AlreadyElsewhere,
+    LocalServices,
+    PortInUse,
+    Progress,
+    ServiceFailed,
+    ServicesConfig,
+    free_ports,
+)
+
+# Two servers boot on a machine that may be busy with other things.
+COMMAND_TIMEOUT_S = 240.0
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[ServicesConfig]:
+    """Services of their own, not those of the session; whatever a test leaves running is stopped."""
+    config = ServicesConfig(*free_ports(3), tmp_path / "services", throwaway=True)
+    yield config
+    LocalServices(config).down()
+
+
+def pids(services: LocalServices) -> list[int | None]:
+    return [each.pid for each in services.status()]
+
+
+def test_a_second_up_finds_what_runs(services: LocalServices) -> None:
+    before = pids(services)
+    news: list[Progress] = []
+    LocalServices(services.config, news.append).up()
+    assert None not in before
+    assert pids(services) == before
+    assert all("already running" in each.message for each in news)
+
+
+def test_both_databases_have_their_name_and_apoc(services: LocalServices) -> None:
+    for server in (services.graph, services.jobs):
+        with Database(server.address) as database:
+            [row] = database.read("CYPHER 5 CALL db.info() YIELD name RETURN name, apoc.version() AS apoc")
+        assert row["name"] == server.database
+        assert row["apoc"].startswith("5.26.")
+
+
+def test_redis_is_a_broker_that_drops_nothing_and_saves_nothing(services: LocalServices) -> None:
+    with redis.Redis.from_url(services.redis.url) as client:
+        asked = ("maxmemory-policy", "save", "appendonly", "bind")
+        assert [client.config_get(name)[name] for name in asked] == ["noeviction", "", "no", "127.0.0.1"]
+
+
+def test_other_ports_for_services_that_run_are_refused(services: LocalServices) -> None:
+    config = services.config
+    other = ServicesConfig(*free_ports(1), config.jobs_port, config.redis_port, config.directory)
+    with pytest.raises(AlreadyElsewhere, match=f"already runs on port {config.graph_port}, not on"):
+        LocalServices(other).up()
+
+
+def test_a_port_of_a_stranger_is_named_and_nothing_is_started(elsewhere: ServicesConfig) -> None:
+    news: list[Progress] = []
+    services = LocalServices(elsewhere, news.append)
+    with socket.create_server(("127.0.0.1", elsewhere.redis_port)), pytest.raises(PortInUse) as failure:
+        services.up()
+    assert f"redis: port {elsewhere.redis_port} is in use" in str(failure.value)
+    assert "--redis-port" in str(failure.value)
+    assert news == []
+    assert pids(services) == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"db.no_such_setting": "1"},
+            "Unrecognized setting. No declared setting with name: db.no_such_setting",
+        ),
+        ({"db.transaction.timeout": "soon"}, "Error evaluating value for setting 'db.transaction.timeout'"),
+    ],
+)
+def test_a_server_that_dies_at_boot_shows_why(
+    settings: dict[str, str], reason: str, elsewhere: ServicesConfig
+) -> None:
+    ports = (elsewhere.graph_port, elsewhere.jobs_port, elsewhere.redis_port)
+    services = LocalServices(ServicesConfig(*ports, elsewhere.directory, neo4j_settings=settings))
+    with pytest.raises(ServiceFailed) as failure:
+        services.up()
+    assert reason in failure.value.reason
+    assert str(failure.value.log) in str(failure.value)
+    # Redis was healthy, but half of the services are of no use to anybody.
+    assert pids(services) == [None, None, None]
+
+
+def test_redis_that_dies_at_boot_shows_why(
+    elsewhere: ServicesConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = LocalServices(elsewhere)
+    command = [*services.redis.prepare(), "--maxmemory", "plenty"]
+    monkeypatch.setattr(services.redis, "prepare", lambda: command)
+    with pytest.raises(ServiceFailed, match="maxmemory") as failure:
+        services.redis.start()
+    assert failure.value.service == "redis"
+
+
+def test_a_single_service_is_killed_and_started_again(services: LocalServices) -> None:
+    before = services.redis.pid
+    services.redis.kill()
+    assert services.redis.pid is None
+    with pytest.raises(redis.ConnectionError), redis.Redis.from_url(services.redis.url) as client:
+        client.ping()
+    services.redis.start()
+    assert services.redis.pid not in (None, before)
+    with redis.Redis.from_url(services.redis.url) as client:
+        assert client.ping()
+
+
+def test_a_killed_database_comes_back_with_its_data(services: LocalServices, jobs_db: Database) -> None:
+    jobs_db.write("CYPHER 5 CREATE (:Survivor {id: 1})")
+    graph_pid = services.graph.pid
+    services.jobs.kill()
+    services.jobs.start()
+    with Database(services.jobs.address) as again:
+        assert [row["id"] for row in again.read("CYPHER 5 MATCH (s:Survivor) RETURN s.id AS id")] == [1]
+    assert services.graph.pid == graph_pid
+
+
+def test_up_and_down_by_the_command_line(elsewhere: ServicesConfig, tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    here.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        program = "from neo4j_queue.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments, "--directory", str(elsewhere.directory), "--json"],
+            cwd=here,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+
+    ports = [f"--graph-port={elsewhere.graph_port}", f"--jobs-port={elsewhere.jobs_port}"]
+    up = command("up", *ports, f"--redis-port={elsewhere.redis_port}")
+    assert up.returncode == 0, up.stderr
+    assert f"graph: ready at bolt://127.0.0.1:{elsewhere.graph_port}" in up.stderr
+    answer = json.loads(up.stdout)
+    written = (here / ".env").read_text()
+    assert answer["env_file"] == str(here / ".env")
+    for name, value in answer["environment"].items():
+        assert f"{name}={value}\n" in written
+    running = [service["pid"] for service in answer["services"]]
+    # The command has ended, the servers have not; nor does a Ctrl-C at its terminal reach them.
+    assert pids(LocalServices(elsewhere)) == running
+    assert os.getpgid(0) not in [os.getpgid(pid) for pid in running]
+
+    (here / ".env").write_text("EMBED_BATCH_SIZE=7\n")
+    # A frozen server is stopped as well as one that runs.
+    os.kill(running[2], signal.SIGSTOP)
+    down = command("down")
+    assert down.returncode == 0, down.stderr
+    assert json.loads(down.stdout)["stopped"] == ["graph", "jobs", "redis"]
+    assert not [pid for pid in running if Path(f"/proc/{pid}").exists()]
+    again = command("down")
+    assert (again.returncode, json.loads(again.stdout)["stopped"]) == (0, [])
+    assert (here / ".env").read_text() == "EMBED_BATCH_SIZE=7\n"

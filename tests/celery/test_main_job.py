@@ -1,0 +1,92 @@
+"""The main job with real workers: entities in, vectors out (B5 without beat, B14, D1, E3, E6)."""
+
+import subprocess
+import sys
+
+import pytest
+
+from neo4j_queue.embedders import open_embedder
+from tests.celery.conftest import MakeWorld
+from tests.celery_processes import ROOT
+from tests.waiting import wait_until
+
+DRAIN_S = 60.0
+
+
+def test_every_vector_belongs_to_its_own_entity(make_world: MakeWorld) -> None:
+    """500 jobs, prefork -c 4: a driver shared across a fork would give one task another task's rows."""
+    world = make_world()
+    world.celery.control()
+    world.celery.embed(concurrency=4)
+    world.celery.beat()
+    names = world.create(500)
+    world.drained(within_s=DRAIN_S)
+    texts = {text.uid: text.text for text in world.graph.read_texts(names)}
+    expected = open_embedder(world.settings).embed([texts[name] for name in names]).vectors
+    stored = {
+        row["name"]: row["embedding"]
+        for row in world.graph_db.read("MATCH (n:Entity) RETURN n.name AS name, n.embedding AS embedding")
+    }
+    assert sorted(stored) == sorted(names)
+    for name, vector in zip(names, expected, strict=True):
+        assert stored[name] == pytest.approx(vector, abs=1e-6), name
+    jobs = world.jobs()
+    assert len(jobs) == 500
+    assert {job["outcome"] for job in jobs} == {"embedded"}
+    assert {job["attempts"] for job in jobs} == {0}
+
+
+CREATE = """
+from tasks.client import open_graph
+with open_graph() as graph:
+    graph.create_entities({"name": f"app{n}", "observations": [str(n)]} for n in range(50))
+"""
+
+
+def test_an_application_needs_no_beat(make_world: MakeWorld) -> None:
+    """Enqueue and the end of each batch drive the queue to empty; the program that enqueued may be gone."""
+    world = make_world()
+    world.celery.control()
+    world.celery.embed()
+    done = subprocess.run(
+        [sys.executable, "-c", CREATE],
+        env={**world.environment, "PYTHONPATH": str(ROOT)},
+        cwd=world.celery.directory,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    world.drained(within_s=DRAIN_S)
+    assert world.all_fresh(50)
+
+
+def test_one_worker_without_queues_serves_both(make_world: MakeWorld) -> None:
+    """The laptop: `celery -A tasks worker` with its default queues, and beat."""
+    world = make_world()
+    world.celery.beat()
+    world.celery.worker("control,embed", 2)
+    world.create(100)
+    world.drained(within_s=DRAIN_S)
+    assert world.all_fresh(100)
+
+
+def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None:
+    """Worker and beat; a job's line carries its id, its entity and its lease, but never the entity's text."""
+    world = make_world()
+    control, embed, beat = world.celery.control(), world.celery.embed(), world.celery.beat()
+    world.create(5)
+    world.drained(within_s=DRAIN_S)
+    completed = wait_until(
+        lambda: len(embed.events("embedding_job_completed")) == 5 and embed.events("embedding_job_completed"),
+        within_s=10,
+        what="five lines of completion",
+    )
+    for line in completed:
+        for field in ("timestamp", "level", "worker_id", "job_id", "entity_name", "lease_token", "duration_ms"):
+            assert line[field], field
+        assert line["embedding_size"] == 256
+    for process in (control, embed, beat):
+        assert process.lines()  # each parses
+        assert "text of e" not in process.log.read_text(encoding="utf-8")

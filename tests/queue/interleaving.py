@@ -1,0 +1,118 @@
+"""Forced interleavings, and statements with their guard taken out.
+
+A race is shown by holding the first transaction open with all its locks until the second is seen waiting for one
+of them. Each race runs twice: as it is, and with the guard that its docstring names removed. The second run must
+go wrong, so that every run of the test shows that the test can fail.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self, TypeVar
+
+import neo4j
+import pytest
+from neo4j import ManagedTransaction
+
+from neo4j_queue import control, enqueueing, health, leasing, queue, retention, settlement
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Address, Database
+from neo4j_queue.queue import Clock, EmbedQueue
+from neo4j_queue.settings import Settings
+
+# Until the second transaction waits: seconds on a machine with nothing left to give. Its wait itself is short,
+# far below the server's lock timeout of 5 s.
+WITHIN_S = 30.0
+BLOCKED = "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
+USERS = (control, enqueueing, health, leasing, queue, retention, settlement)
+
+T = TypeVar("T")
+
+
+class HeldDatabase(Database):
+    """Runs everything in one transaction, which stays open until `commit`."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self._session = self.driver().session(database=address.database)
+        self._held = self._session.begin_transaction()
+
+    def transaction(
+        self,
+        work: Callable[[ManagedTransaction], T],
+        *,
+        access: str = neo4j.WRITE_ACCESS,  # noqa: ARG002 - the signature of Database
+    ) -> T:
+        return work(self._held)  # type: ignore[arg-type, unused-ignore]
+
+    def commit(self) -> None:
+        """Lets the others go on."""
+        self._held.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+        self.close()
+
+
+class Race:
+    """Two calls on the queue at once: `first` has done its work but not committed when `second` starts."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+
+    def __call__(
+        self, first: Callable[[EmbedQueue], object], second: Callable[[EmbedQueue], T], *, waits: bool = True
+    ) -> T:
+        """What `second` returned. It must be seen waiting for a lock of `first` (or, with `waits` false, must end)."""
+        with HeldDatabase(self._database.address) as held, ThreadPoolExecutor(1) as pool:
+            first(EmbedQueue(held, self._settings, clock=self._clock))
+            future = pool.submit(second, EmbedQueue(self._database, self._settings, clock=self._clock))
+            try:
+                deadline = time.monotonic() + WITHIN_S
+                while not future.done() and not (waits and self._blocked()):
+                    assert time.monotonic() < deadline, "it neither waited for a lock nor ended"
+                    threading.Event().wait(0.01)
+                assert future.done() is not waits, "it did not wait for the lock"
+            finally:
+                held.commit()
+            return future.result(timeout=WITHIN_S)
+
+    def _blocked(self) -> bool:
+        return bool(self._database.autocommit(BLOCKED)[0]["blocked"])
+
+
+def mutated(name: str, *changes: tuple[str, str]) -> str:
+    """A statement with parts of it replaced; a part that is not there (any more) is an error."""
+    text = statement(name)
+    for old, new in changes:
+        assert old in text, f"{name} has no {old!r}"
+        text = text.replace(old, new)
+    return text
+
+
+def judged_before_lock(name: str, variable: str = "j") -> str:
+    """A statement that judges its condition first and takes the lock then: the classic read, then write."""
+    lock = f"SET {variable}._lock = true"
+    lines = statement(name).split("\n")
+    at = lines.index(lock)
+    judged = next(n for n in range(at, len(lines)) if "WHERE" in lines[n])
+    del lines[at]
+    lines.insert(judged, lock)
+    return "\n".join(lines)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
+    """Lets the queue run other statements; `jobs__start` stands for `jobs/start`."""
+    planted = {name.replace("__", "/"): text for name, text in texts.items()}
+
+    def stand_in(name: str, /, **identifiers: Any) -> str:
+        return planted.get(name) or statement(name, **identifiers)
+
+    for module in USERS:
+        monkeypatch.setattr(module, "statement", stand_in)
