@@ -45,7 +45,7 @@ BOOT_PAUSE_S = 3_600
 
 @dataclass(slots=True)
 class Runs:
-    """The runs of one contestant. Rates in jobs (or vectors) per second; processor seconds per 1,000 jobs by process."""
+    """The runs of one contestant: jobs (or vectors) per second, processor seconds per 1,000 jobs by process."""
 
     name: str
     once: Callable[[], tuple[float, Mapping[str, float]]]

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import median, quantiles
 from typing import Any
 
@@ -176,10 +177,10 @@ def _create(stage: Stage, graph: EntityGraph, corpus: Corpus, report: Report, sa
     ours, bare = [], []
     for _ in range(samples):
         entities = [_new() for _ in range(CREATE_SIZE)]
-        bare.append(_milliseconds(lambda: _bare_create(corpus)))
-        ours.append(_milliseconds(lambda entities=entities: graph.create_entities(entities)))
+        bare.append(_milliseconds(partial(_bare_create, corpus)))
+        ours.append(_milliseconds(partial(graph.create_entities, entities)))
         for entity in entities:
-            _until(lambda uid=entity.name: _there(graph.database, uid), f"the vector of {entity.name}")
+            _until(partial(_there, graph.database, entity.name), f"the vector of {entity.name}")
             if (jobs := len(corpus.queue.jobs(entity_uid=entity.name))) != 1:
                 raise RuntimeError(f"{entity.name} has {jobs} jobs, not one")
     table = _table(f"create_entities of {CREATE_SIZE} entities and their jobs", "two bare MERGE statements")

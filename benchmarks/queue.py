@@ -3,8 +3,10 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -57,9 +59,9 @@ def run(stage: Stage, options: Options) -> Report:
     with EmbedQueue.connect(stage.settings()) as queue:
         stage.prepare_jobs(queue.database)
         stage.say("queue: warming up")
-        _warm_up(stage, queue, 2_000 if options.quick else WARM_UP_JOBS)
+        _warm_up(queue, 2_000 if options.quick else WARM_UP_JOBS)
         parts: dict[str, Callable[[], None]] = {
-            "enqueue": lambda: _enqueue(stage, queue, options, report),
+            "enqueue": lambda: _enqueue(queue, options, report),
             "work": lambda: _work(stage, queue, options, report),
             "doubles": lambda: _doubles(stage, queue, options, report),
             "depth": lambda: depth.measure(stage, options, report),
@@ -74,7 +76,7 @@ def run(stage: Stage, options: Options) -> Report:
 # -- in --------------------------------------------------------------------------------------------------------
 
 
-def _enqueue(stage: Stage, queue: EmbedQueue, options: Options, report: Report) -> None:
+def _enqueue(queue: EmbedQueue, options: Options, report: Report) -> None:
     table = Table(
         "Enqueue, one thread",
         {"batch": "jobs per call", "rate": "jobs/s", "bare": "bare CREATE, jobs/s", "ratio": "x bare"},
@@ -85,8 +87,8 @@ def _enqueue(stage: Stage, queue: EmbedQueue, options: Options, report: Report) 
         rates: list[tuple[float, float]] = []
         for _ in range(options.rounds):
             wipe_jobs(queue.database)
-            ours = _rate(count, lambda batch=batch, count=count: _enqueued(queue, batch, count))
-            bare = _rate(count, lambda batch=batch, count=count: _created(queue, batch, count))
+            ours = _rate(count, partial(_enqueued, queue, batch, count))
+            bare = _rate(count, partial(_created, queue, batch, count))
             rates.append((ours, bare))
         table.add(
             batch=batch,
@@ -131,13 +133,15 @@ def _work(stage: Stage, queue: EmbedQueue, options: Options, report: Report) -> 
     )
     count = 2_000 if options.quick else WORK_JOBS
     for batch in BATCHES:
-        measured: dict[str, list[float]] = {f"threads_{n}": [] for n in THREADS} | {"naive": []}
+        measured: dict[str, list[float]] = {
+            name: [] for name in [*(f"threads_{n}" for n in THREADS), "naive"]
+        }
         with EmbedQueue.connect(stage.settings(embed_batch_size=batch)) as own:
             for _ in range(options.rounds):
                 for threads in THREADS:
-                    rate = _worked(own, count, lambda own=own: _one_lease(own), threads)
+                    rate = _worked(own, count, partial(_one_lease, own), threads)
                     measured[f"threads_{threads}"].append(rate)
-                naive = _worked(own, count, lambda own=own, batch=batch: _one_naive(own, batch), 1)
+                naive = _worked(own, count, partial(_one_naive, own, batch), 1)
                 measured["naive"].append(naive)
         ratio = median(a / b for a, b in zip(measured["threads_1"], measured["naive"], strict=True))
         table.add(batch=batch, ratio=ratio, **{name: median(rates) for name, rates in measured.items()})
@@ -204,11 +208,8 @@ def _doubles(stage: Stage, queue: EmbedQueue, options: Options, report: Report) 
             wipe_jobs(queue.database)
             fill_jobs(queue.database, count)
             began = time.perf_counter()
-            ids = [
-                i
-                for part in _together(lambda lease=lease: list(_until_empty(lease)), DOUBLES_THREADS)
-                for i in part
-            ]
+            parts = _together(partial(_until_empty, lease), DOUBLES_THREADS)
+            ids = list(chain.from_iterable(parts))
             seconds = time.perf_counter() - began
             found[what] = len(ids) - len(set(ids))
             table.add(
@@ -226,21 +227,22 @@ def _doubles(stage: Stage, queue: EmbedQueue, options: Options, report: Report) 
     ]
 
 
-def _until_empty(lease: Callable[[], list[str]]) -> Iterator[str]:
+def _until_empty(lease: Callable[[], list[str]]) -> list[str]:
+    given: list[str] = []
     while True:
         try:
             ids = lease()
         except Neo4jError:  # the naive statement meets deadlocks for longer than the driver repeats it
             continue
         if not ids:
-            return
-        yield from ids
+            return given
+        given += ids
 
 
 # -- tools of this file ----------------------------------------------------------------------------------------
 
 
-def _warm_up(stage: Stage, queue: EmbedQueue, count: int) -> None:
+def _warm_up(queue: EmbedQueue, count: int) -> None:
     _enqueued(queue, 1_000, count)
     _worked(queue, count, lambda: _one_lease(queue), 4)
     for _ in range(200):

@@ -34,16 +34,13 @@ class Table:
 
     def rendered(self) -> RichTable:
         """The table for a terminal."""
-        shown = RichTable(title=self.title, title_justify="left", title_style="bold")
+        shown = RichTable()
         for heading in self.columns.values():
             shown.add_column(
                 heading, justify="left" if heading == next(iter(self.columns.values())) else "right"
             )
         for row in self.rows:
             shown.add_row(*(_shown(row.get(key)) for key in self.columns))
-        if self.baseline:
-            shown.caption = f"Baseline: {self.baseline}"
-            shown.caption_justify = "left"
         return shown
 
 
@@ -75,12 +72,12 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Prints everything."""
-        for table in self.tables:
-            console.print()
+        for table in [*self.tables, *([self._targets()] if self.targets else [])]:
+            # Not as title and caption of the table, which would be wrapped to its width.
+            console.print(f"\n[bold]{table.title}[/bold]", highlight=False)
             console.print(table.rendered())
-        if self.targets:
-            console.print()
-            console.print(self._targets().rendered())
+            if table.baseline:
+                console.print(f"Baseline: {table.baseline}", highlight=False)
         for note in self.notes:
             console.print(note)
 

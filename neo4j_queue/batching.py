@@ -56,6 +56,11 @@ class _Open:
         self.ids.append(candidate.id)
         self.est_tokens += candidate.est_tokens
 
+    def takes(self, candidate: Candidate, bounds: Bounds) -> bool:
+        if len(self.ids) >= bounds.inputs_after(candidate.crashes):
+            return False
+        return bounds.tokens is None or self.est_tokens + candidate.est_tokens <= bounds.tokens
+
     def closed(self) -> Batch:
         return Batch(tuple(self.ids), self.est_tokens)
 
@@ -63,17 +68,16 @@ class _Open:
 def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
     """Cuts candidates into batches within `bounds`, keeping their order among those of the same crash count.
 
-    A text that is over the token bound by itself is a batch of its own: whether the provider takes it is for
-    the provider to say.
+    The batches come in the order of their first jobs: when only some of them can be leased, whoever was due first
+    is among them, suspect or not. A text that is over the token bound by itself is a batch of its own: whether
+    the provider takes it is for the provider to say.
     """
-    batches: list[Batch] = []
+    batches: list[_Open] = []
     filling: dict[int, _Open] = {}
     for candidate in candidates:
-        batch = filling.setdefault(candidate.crashes, _Open())
-        full = len(batch.ids) >= bounds.inputs_after(candidate.crashes)
-        heavy = bounds.tokens is not None and batch.est_tokens + candidate.est_tokens > bounds.tokens
-        if batch.ids and (full or heavy):
-            batches.append(batch.closed())
+        batch = filling.get(candidate.crashes)
+        if batch is None or not batch.takes(candidate, bounds):
             batch = filling[candidate.crashes] = _Open()
+            batches.append(batch)
         batch.add(candidate)
-    return [*batches, *(filling[crashes].closed() for crashes in sorted(filling))]
+    return [batch.closed() for batch in batches]

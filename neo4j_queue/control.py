@@ -26,6 +26,8 @@ WINDOW_MARGIN_SHARE = 20
 FAIR_EVERY = 8
 PRIORITIES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
+NO_BUDGET = "no budget"
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
@@ -80,7 +82,7 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
     requests = free if limits.requests is None else limits.requests - facts.spent_requests
     tokens = None if limits.tokens is None else limits.tokens - facts.spent_tokens
     if requests <= 0 or (tokens is not None and tokens <= 0):
-        return Allowance(0, reason="no budget")
+        return Allowance(0, reason=NO_BUDGET)
     return Allowance(min(free, requests), tokens)
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from neo4j import ManagedTransaction
 
-from neo4j_queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.batching import Bounds, Candidate, plan
 from neo4j_queue.control import (
     FAIR_EVERY,
+    NO_BUDGET,
     PRIORITIES,
     Allowance,
     LeaseFacts,
@@ -46,9 +47,14 @@ class Leasing:
         allowance = judge(facts, self.limits, self.free)
         if allowance.batches <= 0:
             return LeaseResult((), allowance.reason)
-        batches = self._candidates(tx, facts, allowance)
-        if not batches:
+        due = self._candidates(tx, facts, allowance)
+        if not due:
             return LeaseResult((), NOTHING_DUE)
+        if allowance.tokens is not None:
+            due = _affordable(due, allowance.tokens, idle=facts.spent_tokens == 0)
+        batches = plan(due, self.bounds)[: allowance.batches]
+        if not batches:
+            return LeaseResult((), NO_BUDGET)
         self.planned += [
             Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
             for n, batch in enumerate(batches, start=1)
@@ -65,7 +71,7 @@ class Leasing:
         )
         return LeaseFacts(**row.data())
 
-    def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Batch]:
+    def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Candidate]:
         found = rows(
             tx,
             statement("jobs/lease_candidates"),
@@ -73,9 +79,7 @@ class Leasing:
             limit=allowance.batches * self.bounds.inputs,
             now=facts.now,
         )
-        batches = plan((Candidate(**row.data()) for row in found), self.bounds)
-        batches = batches[: allowance.batches]
-        return batches if allowance.tokens is None else _within(batches, allowance.tokens)
+        return [Candidate(**row.data()) for row in found]
 
     def _grant(self, tx: ManagedTransaction, facts: LeaseFacts) -> tuple[Lease, ...]:
         wanted = [
@@ -99,12 +103,16 @@ class Leasing:
         )
 
 
-def _within(batches: Sequence[Batch], tokens: int) -> list[Batch]:
-    """The leading batches that fit into a budget of model tokens."""
-    chosen, left = [], tokens
-    for batch in batches:
-        if batch.est_tokens > left:
+def _affordable(candidates: Sequence[Candidate], tokens: int, *, idle: bool) -> list[Candidate]:
+    """The leading candidates that a budget of model tokens covers.
+
+    A text that is over the whole budget by itself would wait for ever. It goes alone, when nothing else counts
+    (`idle`): whether the provider takes it is for the provider to say.
+    """
+    chosen: list[Candidate] = []
+    for candidate in candidates:
+        if candidate.est_tokens > tokens and not (idle and not chosen):
             break
-        chosen.append(batch)
-        left -= batch.est_tokens
+        chosen.append(candidate)
+        tokens -= candidate.est_tokens
     return chosen

@@ -139,7 +139,7 @@ def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World,
     text = world.graph.read_texts(["e1"])[0].text
     lease_and_embed(world)
     hits = run("search", text, "--limit", "2", "--json")
-    assert [hit["entity"] for hit in hits][0] == "e1"
+    assert hits[0]["entity"] == "e1"
     assert len(hits) == 2
     assert hits[0]["score"] > 0.99
     assert "e1" in run("search", text)

@@ -1,0 +1,236 @@
+"""Leasing: who is next, and what the lease transaction judges."""
+
+from collections.abc import Callable
+
+import pytest
+
+from neo4j_queue.control import FAIR_EVERY, OPEN_PER_SLOT, PRIORITIES
+from neo4j_queue.database import Database
+from neo4j_queue.jobs import Worker
+from neo4j_queue.queue import EmbedQueue
+from tests.queue.scenery import (
+    Clock,
+    all_jobs,
+    leased,
+    make_jobs,
+    request,
+    requests,
+    running,
+    the_lease,
+)
+
+MakeQueue = Callable[..., EmbedQueue]
+
+
+def uids(database: Database, ids: tuple[str, ...]) -> list[str]:
+    jobs = all_jobs(database)
+    return [jobs[job_id]["entity_uid"] for job_id in ids]
+
+
+# -- order -------------------------------------------------------------------------------------------------
+
+
+def test_the_highest_priority_goes_first_then_the_earliest(
+    make_queue: MakeQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """A5."""
+    queue = make_queue(embed_batch_size=6)
+    for n, priority in enumerate([1, 9, 0, 9, 1, 5]):
+        queue.enqueue(request(n, priority=priority))
+        clock.advance(1)
+    (lease,) = leased(queue).leases
+    assert uids(jobs_db, lease.job_ids) == [request(n).entity_uid for n in (1, 3, 5, 0, 4, 2)]
+
+
+def test_a_lease_says_who_has_it_and_until_when(queue: EmbedQueue, jobs_db: Database, clock: Clock) -> None:
+    queue.enqueue(requests(3, est_tokens=7))
+    (lease,) = leased(queue, "w1@host").leases
+    held = {"status": "processing", "lock_owner": "w1@host", "lease_token": lease.token}
+    for job in all_jobs(jobs_db).values():
+        assert held.items() <= job.items()
+        assert (job["leased_at"], job["lock_until"]) == (clock.now, clock.now + 40_000)
+    start = queue.start(lease.token, lease.job_ids, worker="w1@host/3")
+    assert [job.id for job in start.jobs] == list(lease.job_ids)
+    assert {(job.attempts, job.max_attempts, job.est_tokens) for job in start.jobs} == {(0, 3, 7)}
+    node = the_lease(jobs_db, lease.token)
+    assert (node["owner"], node["worker"], node["jobs"]) == ("w1@host", "w1@host/3", 3)
+    assert (node["requests"], node["est_tokens"], node["lock_until"]) == (1, 21, clock.now + 100_000)
+
+
+def test_no_priority_is_starved_by_a_constant_load_of_higher_ones(
+    make_queue: MakeQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """A5. Without the fair turns neither of the two is ever leased: the load fills every batch."""
+    queue = make_queue(embed_batch_size=2)
+    low = {result.id for result in queue.enqueue([request(0, priority=0), request(1, priority=4)])}
+    make_jobs(jobs_db, 2 * FAIR_EVERY * len(PRIORITIES), at=clock.now - 10_000, priorities=1, priority=9)
+    for _ in range(FAIR_EVERY * len(PRIORITIES)):
+        (lease,) = leased(queue).leases
+        assert len(lease.job_ids) == 2
+        low -= set(lease.job_ids)
+        queue.start(lease.token, lease.job_ids)
+        queue.complete(lease.token, lease.job_ids)
+    assert low == set()
+
+
+def test_between_the_fair_turns_the_highest_priority_is_served(make_queue: MakeQueue, jobs_db: Database) -> None:
+    """Fairness costs one batch in eight."""
+    queue = make_queue(embed_batch_size=1)
+    queue.enqueue([request(n, priority=p) for n, p in enumerate([9, 8] * 16)])
+    served = [all_jobs(jobs_db)[leased(queue).leases[0].job_ids[0]]["priority"] for _ in range(16)]
+    assert served == ([9] * (FAIR_EVERY - 1) + [8] + [9] * FAIR_EVERY)
+
+
+def test_batches_are_cut_by_count_and_by_estimated_tokens(make_queue: MakeQueue) -> None:
+    queue = make_queue(embed_batch_size=3, embed_batch_tokens=100)
+    queue.enqueue([request(n, est_tokens=tokens) for n, tokens in enumerate([40, 40, 40, 150, 1, 1, 1, 1])])
+    result = leased(queue, batches=10)
+    assert [(len(lease.job_ids), lease.est_tokens) for lease in result.leases] == [
+        (2, 80),
+        (1, 40),
+        (1, 150),
+        (3, 3),
+        (1, 1),
+    ]
+
+
+def test_no_more_batches_than_the_caller_has_slots_for(make_queue: MakeQueue, jobs_db: Database) -> None:
+    queue = make_queue(embed_batch_size=2)
+    queue.enqueue(requests(10))
+    assert len(leased(queue, batches=3).leases) == 3
+    assert queue.lease("w1", batches=0).reason == "no free slots"
+    assert sum(job["status"] == "pending" for job in all_jobs(jobs_db).values()) == 4
+
+
+def test_jobs_that_lost_workers_run_apart_and_are_not_starved(
+    make_queue: MakeQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """A suspect that was due first is leased first, in a batch of its own, though fresh ones fill every batch.
+
+    Fails when batches are chosen by anything but their first job.
+    """
+    queue = make_queue(embed_batch_size=4, embed_job_max_crashes=1)
+    (suspect,) = queue.enqueue(request(0))
+    running(queue)
+    clock.advance(100_001)
+    queue.recover_stale()
+    make_jobs(jobs_db, 20, at=clock.now - 10_000, priorities=1, priority=1)
+    first, second = leased(queue).leases[0], leased(queue).leases[0]
+    assert first.job_ids == (suspect.id,)
+    assert len(second.job_ids) == 4
+
+
+def test_an_empty_queue_has_nothing_due(queue: EmbedQueue, jobs_db: Database) -> None:
+    before = jobs_db.read("MATCH (c:QueueControl) RETURN c {.seq, .turn} AS c")[0]["c"]
+    result = queue.lease("w1", batches=5)
+    assert (result.leases, result.reason) == ((), "nothing due")
+    assert queue.has_due() is False
+    assert jobs_db.read("MATCH (c:QueueControl) RETURN c {.seq, .turn} AS c")[0]["c"] == before
+    assert jobs_db.read("MATCH (l:EmbedLease) RETURN count(l) AS n")[0]["n"] == 0
+
+
+# -- halt and pause ----------------------------------------------------------------------------------------
+
+
+def test_a_halted_queue_leases_and_starts_nothing_until_it_is_resumed(
+    queue: EmbedQueue, jobs_db: Database
+) -> None:
+    queue.enqueue(requests(20))
+    (waiting,) = leased(queue).leases
+    assert queue.halt("bad key") is True
+    assert queue.halt("another reason") is False
+    assert queue.lease("w1", batches=1).reason == "halted"
+    assert queue.start(waiting.token, waiting.job_ids).refused == "halted"
+    status = queue.status()
+    assert (status.halted, status.halted_reason) == (True, "bad key")
+    assert queue.release(waiting.token, waiting.job_ids) == len(waiting.job_ids)
+    assert queue.resume() == (True, False)
+    assert queue.resume() == (False, False)
+    assert queue.status().halted_reason is None
+    assert running(queue).jobs
+    assert {job["attempts"] for job in all_jobs(jobs_db).values()} == {0}
+
+
+def test_a_pause_ends_by_itself_and_is_only_made_longer(queue: EmbedQueue, clock: Clock) -> None:
+    queue.enqueue(requests(20))
+    (waiting,) = leased(queue).leases
+    end = clock.now + 10_000
+    assert queue.pause(10, "429") == end
+    assert queue.pause(2, "shorter") == end
+    assert (queue.status().paused_until, queue.status().pause_reason) == (end, "429")
+    clock.advance(9_999)
+    assert queue.lease("w1", batches=1).reason == "paused"
+    assert queue.start(waiting.token, waiting.job_ids).refused == "paused"
+    clock.advance(1)
+    assert queue.status().paused_until is None
+    assert queue.start(waiting.token, waiting.job_ids).jobs
+    assert leased(queue).leases
+
+
+def test_resume_ends_a_pause_at_once(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(1))
+    queue.pause(3_600, "quota")
+    assert queue.resume() == (False, True)
+    assert leased(queue).leases
+
+
+def test_what_runs_may_end_while_the_queue_is_halted(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(2))
+    work = running(queue)
+    queue.halt("bad key")
+    assert queue.heartbeat({work.token: work.ids}) == {work.token: 2}
+    assert queue.complete(work.token, work.ids).completed == set(work.ids)
+
+
+# -- the census --------------------------------------------------------------------------------------------
+
+
+def test_without_workers_nothing_is_leased(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(1))
+    assert queue.lease("beat").reason == "no workers"
+
+
+def test_the_free_slots_of_the_census_bound_the_leases(make_queue: MakeQueue) -> None:
+    queue = make_queue(embed_batch_size=1)
+    queue.enqueue(requests(20))
+    queue.record_census([Worker("w1", 2), Worker("w2", 1)])
+    first = queue.lease("beat")
+    assert len(first.leases) == 3 * OPEN_PER_SLOT
+    assert queue.lease("beat").reason == "no free slots"
+    done = first.leases[0]
+    queue.start(done.token, done.job_ids)
+    assert queue.lease("beat").reason == "no free slots"
+    queue.complete(done.token, done.job_ids)
+    assert len(queue.lease("beat").leases) == 1
+
+
+def test_a_silent_worker_offers_no_slots_and_is_reported_then_forgotten(
+    queue: EmbedQueue, clock: Clock
+) -> None:
+    """The heartbeat of these tests is 30 s: silence counts from 75 s on, and a name is forgotten after 900 s."""
+    queue.enqueue(requests(1))
+    assert queue.record_census([Worker("w1", 1), Worker("w2", 3, leases=2)]) == {}
+    clock.advance(74_999)
+    assert queue.record_census([Worker("w1", 1)]) == {"w2": 74_999}
+    assert [(w.name, w.slots, w.seen_ms_ago) for w in queue.workers()] == [("w1", 1, 0), ("w2", 3, 74_999)]
+    clock.advance(1)
+    assert [worker.name for worker in queue.workers()] == ["w1"]
+    clock.advance(75_000)
+    assert queue.lease("beat").reason == "no workers"
+    clock.advance(750_002)
+    assert queue.record_census([Worker("w1", 1)]) == {}
+
+
+def test_a_worker_that_says_good_bye_offers_no_slots(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(1))
+    queue.record_census([Worker("w1", 1)])
+    queue.forget_worker("w1")
+    queue.forget_worker("never seen")
+    assert queue.lease("beat").reason == "no workers"
+
+
+@pytest.mark.parametrize("slots", [0, 1])
+def test_a_caller_that_vouches_for_slots_needs_no_census(queue: EmbedQueue, slots: int) -> None:
+    queue.enqueue(requests(1))
+    queue.record_census([Worker("w1", slots)])
+    assert len(leased(queue, batches=1).leases) == 1
