@@ -43,7 +43,7 @@ down: $(INSTALLED)
 	$(BIN)/neo4j-queue down $(ARGS)
 
 tools: $(INSTALLED)
-	@$(BIN)/python -m neo4j_queue.local_services.requirements
+	@$(BIN)/python -m neo4j_queue.local_services
 
 $(INSTALLED): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "installing the Python packages of requirements.lock (a minute or two the first time)"

@@ -101,10 +101,8 @@ def _dimensions(stage: Stage, options: Options, report: Report, dimensions: int)
     table = _table(f"Drain of {count:,} jobs, {dimensions} dimensions", statements.name)
     for runs in (*writes, statements, *drains):
         _row(table, runs, {"of_statements": statements, "of_write": best_write})
-    report.tables += [
-        table,
-        _processor_table(f"Processor seconds per 1,000 jobs, {dimensions} dimensions", drains),
-    ]
+    title = f"Processor seconds per 1,000 jobs, {dimensions} dimensions"
+    report.tables += [table, _processor_table(title, [statements, best_write, *drains])]
     fast, slow = drains
     ratio = _ratio(fast, statements)
     if dimensions == 256:
@@ -162,7 +160,9 @@ def _slots(stage: Stage, options: Options, report: Report) -> None:
 def _bare_write(corpus: Corpus, count: int, writers: int) -> Runs:
     def once() -> tuple[float, Mapping[str, float]]:
         corpus.reset()
-        return bare_writes(corpus, count, writers), {}
+        spent = ProcessorTime(corpus.stage.pids())
+        rate = bare_writes(corpus, count, writers)
+        return rate, _per_thousand(spent, count)
 
     return Runs(f"bare vector write, {writers} writers x {WRITE_BATCH}", once)
 
@@ -293,9 +293,11 @@ def _row(table: Table, runs: Runs, others: Mapping[str, Runs]) -> None:
     )
 
 
-def _processor_table(title: str, drains: Sequence[Runs]) -> Table:
-    names = list(drains[0].processor[0])
-    table = Table(title, {"what": "what", **{name: name for name in names}})
-    for runs in drains:
-        table.add(what=runs.name, **{name: median(p[name] for p in runs.processor) for name in names})
+def _processor_table(title: str, contestants: Sequence[Runs]) -> Table:
+    names = list(dict.fromkeys(name for runs in contestants for name in runs.processor[0]))
+    columns = {"what": "what", "total": "in all", **{name: name for name in names}}
+    table = Table(title, columns, contestants[0].name)
+    for runs in contestants:
+        spent = {name: median(each[name] for each in runs.processor) for name in runs.processor[0]}
+        table.add(what=runs.name, total=sum(spent.values()), **spent)
     return table

@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 class ProcessorTime:
-    """Processor seconds of some processes, with all their children, since this object was made.
+    """Processor seconds since this object was made: of some processes with their children, and of this one alone.
 
     Rates on a shared machine depend on what others do; the processor time of a piece of work hardly does.
     """
@@ -46,19 +46,17 @@ class ProcessorTime:
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._processes = {name: psutil.Process(pid) for name, pid in pids.items()}
         self._before = self._now()
-        self._others = psutil.cpu_times()
 
     def seconds(self) -> dict[str, float]:
-        """Processor seconds by name."""
+        """Processor seconds by name; `client` is this process."""
         return {name: spent - self._before[name] for name, spent in self._now().items()}
 
-    def busy(self) -> float:
-        """Processor seconds of the whole machine in the same time, everybody's work included."""
-        now = psutil.cpu_times()
-        return float(sum(now) - sum(self._others) - (now.idle - self._others.idle))
-
     def _now(self) -> dict[str, float]:
-        return {name: _spent(process) for name, process in self._processes.items()}
+        # The servers are children of this process and have their own figures.
+        return {
+            **{name: _spent(each) for name, each in self._processes.items()},
+            "client": time.process_time(),
+        }
 
 
 def _spent(process: psutil.Process) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from neo4j import ManagedTransaction
+from neo4j import ManagedTransaction, Record
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import rows
@@ -70,27 +70,39 @@ class Enqueueing:
 
     def run(self, tx: ManagedTransaction) -> list[EnqueueResult]:
         """The results in the order of the page. Only jobs that may have to change are locked."""
-        common = {"max_attempts": self.max_attempts, "now": self.now}
-        jobs = rows(tx, statement("jobs/enqueue"), rows=self._drawn, **common)
-        ended = [
-            {**self._drawn[job["row"]], "id": job["id"]}
-            for job in jobs
-            if _may_change(self._drawn[job["row"]], job)
+        jobs = self._merge(tx, self._drawn)
+        changing = [
+            {**self._drawn[n], "id": job["id"]} for n, job in jobs.items() if _may_change(self._drawn[n], job)
         ]
-        again = rows(tx, statement("jobs/requeue"), rows=ended, **common) if ended else []
-        requeued = {job["row"] for job in again}
-        results = {
-            job["row"]: EnqueueResult(
-                job["id"], self.page[job["row"]].entity_uid, self._outcome(job, requeued)
-            )
-            for job in jobs
-        }
-        return [results[n] for n in range(len(self.page))]
+        again = self._requeue(tx, changing)
+        gone = [self._drawn[row["row"]] for row in changing if again.get(row["row"]) is None]
+        # The clean-up removed them between the two statements; now the merge makes them anew.
+        jobs.update(self._merge(tx, gone))
+        return [
+            EnqueueResult(jobs[n]["id"], request.entity_uid, self._outcome(jobs[n], again))
+            for n, request in enumerate(self.page)
+        ]
 
-    def _outcome(self, job: Mapping[str, Any], requeued: set[int]) -> Enqueued:
+    def _merge(self, tx: ManagedTransaction, wanted: Sequence[dict[str, Any]]) -> dict[int, Record]:
+        """The jobs that stand, by row."""
+        if not wanted:
+            return {}
+        common = {"max_attempts": self.max_attempts, "now": self.now}
+        return {job["row"]: job for job in rows(tx, statement("jobs/enqueue"), rows=wanted, **common)}
+
+    def _requeue(self, tx: ManagedTransaction, changing: Sequence[dict[str, Any]]) -> dict[int, bool | None]:
+        """Which were queued again, by row; None or no entry: gone."""
+        if not changing:
+            return {}
+        common = {"max_attempts": self.max_attempts, "now": self.now}
+        return {
+            job["row"]: job["again"] for job in rows(tx, statement("jobs/requeue"), rows=changing, **common)
+        }
+
+    def _outcome(self, job: Mapping[str, Any], again: Mapping[int, bool | None]) -> Enqueued:
         if job["id"] == self._drawn[job["row"]]["id"]:
             return Enqueued.CREATED
-        return Enqueued.REQUEUED if job["row"] in requeued else Enqueued.DUPLICATE
+        return Enqueued.REQUEUED if again.get(job["row"]) else Enqueued.DUPLICATE
 
 
 def _row(request: JobRequest) -> dict[str, Any]:

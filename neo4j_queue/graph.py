@@ -22,7 +22,7 @@ from neo4j_queue.entities import (
 )
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.jobs import PRIORITY_DEFAULT
-from neo4j_queue.outbox import Enqueue, Outbox
+from neo4j_queue.outbox import WAIT_S, Enqueue, Outbox
 from neo4j_queue.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
@@ -52,7 +52,8 @@ class EntityGraph(EntityVectors):
     """Entities of one label, found by one key property.
 
     A write marks entities without a fresh vector `:EmbedPending` in its own transaction and calls `enqueue`
-    after the commit. It succeeds whatever the queue does, and never waits for a provider.
+    after the commit. It succeeds whatever the queue does, waits `enqueue_wait_s` seconds for it at the most, and
+    never for a provider.
     """
 
     def __init__(
@@ -66,16 +67,22 @@ class EntityGraph(EntityVectors):
         key: str = "name",
         vector_index: str = "entity_embeddings",
         enqueue: Enqueue | None = None,
+        enqueue_wait_s: float = WAIT_S,
         embed: EmbedQuery | None = None,
     ) -> None:
         super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key)
         self.vector_index = vector_index
-        self._outbox = Outbox(enqueue)
+        self._outbox = Outbox(enqueue, wait_s=enqueue_wait_s)
         self._embed = embed
 
     @classmethod
     def from_settings(
-        cls, settings: Settings, enqueue: Enqueue | None = None, *, database: Database | None = None
+        cls,
+        settings: Settings,
+        enqueue: Enqueue | None = None,
+        *,
+        database: Database | None = None,
+        enqueue_wait_s: float = WAIT_S,
     ) -> Self:
         """The graph that the settings name. Raises `SettingsError` when the model's width cannot be known."""
         spec = describe(settings)
@@ -88,6 +95,7 @@ class EntityGraph(EntityVectors):
             key=settings.embed_entity_key,
             vector_index=settings.neo4j_vector_index,
             enqueue=enqueue,
+            enqueue_wait_s=enqueue_wait_s,
             embed=QueryEmbedder(settings),
         )
 

@@ -17,6 +17,9 @@ log = structlog.get_logger()
 PAGE = 1_000
 # Ended leases are the history of the last day, and the rate budget looks back one interval (at most a day).
 LEASE_HISTORY = timedelta(days=1)
+# APOC puts a `runtime=slotted` of its own behind a leading CYPHER, in front of the version, which is then a syntax
+# error. It leaves a statement alone that names a runtime.
+SLOTTED = "CYPHER 5 runtime=slotted\n"
 # "All of them" for the listing statement, which wants a bound.
 EVERY = 2**62
 
@@ -67,7 +70,7 @@ def cleanup(
 def _through_apoc(database: Database, parameters: Mapping[str, Any]) -> int:
     (row,) = database.autocommit(
         statement("retention/iterate"),
-        outer=statement("retention/expired"),
+        outer=statement("retention/expired").replace("CYPHER 5\n", SLOTTED, 1),
         inner=statement("retention/remove"),
         params={**parameters, "limit": EVERY},
         batch_size=PAGE,
@@ -76,7 +79,7 @@ def _through_apoc(database: Database, parameters: Mapping[str, Any]) -> int:
         raise CleanupFailed(
             f"{row['failed_batches']} of {row['batches']} clean-up batches failed: {row['errors'] or 'terminated'}"
         )
-    return int(row["committed"])
+    return int(row["removed"])
 
 
 def _native(database: Database, parameters: Mapping[str, Any]) -> int:

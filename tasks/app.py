@@ -3,14 +3,12 @@
 import logging
 from typing import Any
 
-import redis
 from celery import Celery, signals
 
 from neo4j_queue import boot, log
-from neo4j_queue.errors import Neo4jQueueError, TemporarilyUnavailable
+from neo4j_queue.errors import Neo4jQueueError
 from neo4j_queue.settings import Role, Settings
-
-PING_TIMEOUT_S = 3.0
+from tasks import broker
 
 # Celery writes a line or two for every message, and a tick comes every second: what a task did stands in its own
 # line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
@@ -50,21 +48,8 @@ def _check(role: Role, name: str | None) -> None:
         log.configure(process, settings)
         if name:
             log.set_worker_id(name)
-        boot.check(settings, role, ping_broker=lambda: ping_broker(settings))
+        boot.check(settings, role, ping_broker=lambda: broker.ping(settings.celery_broker_url))
     except Neo4jQueueError as error:
         for line in str(error).splitlines():
             log.get_logger().critical("boot_refused", role=role, problem=line)
         raise SystemExit(boot.exit_code_of(error)) from None
-
-
-def ping_broker(settings: Settings) -> None:
-    """Does the broker answer? Raises `TemporarilyUnavailable` if not."""
-    client = redis.Redis.from_url(
-        settings.celery_broker_url, socket_timeout=PING_TIMEOUT_S, socket_connect_timeout=PING_TIMEOUT_S
-    )
-    try:
-        client.ping()
-    except redis.RedisError as error:
-        raise TemporarilyUnavailable(f"CELERY_BROKER_URL: the broker does not answer ({error})") from None
-    finally:
-        client.close()

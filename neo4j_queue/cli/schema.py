@@ -93,9 +93,9 @@ def doctor(
       neo4j-queue doctor
       neo4j-queue doctor --json | jq '.findings[] | select(.grade != "ok")'
     """
-    from neo4j_queue.cli import broker
     from neo4j_queue.doctor import Finding, Grade, examine
     from neo4j_queue.errors import SettingsError
+    from tasks import broker
 
     try:
         settings = session.load_settings()

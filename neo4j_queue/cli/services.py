@@ -207,9 +207,9 @@ def _reached(settings: "Settings", wait_s: float) -> list[Service]:
 
 
 def _ping_broker(url: str) -> None:
-    from neo4j_queue.cli import broker
     from neo4j_queue.doctor import Grade
     from neo4j_queue.errors import TemporarilyUnavailable
+    from tasks import broker
 
     finding = broker.examine(url)
     if finding.grade is Grade.BAD:

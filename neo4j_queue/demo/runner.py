@@ -39,8 +39,8 @@ Look around; the services go on running, workers and beat are stopped:
   . {shell_file}
   neo4j-queue status
   neo4j-queue search "draw a random number"
-  celery -A tasks worker        # and in further shells: celery -A tasks beat
-  celery -A tasks flower        # http://127.0.0.1:5555
+  celery -A tasks worker                            # and in another shell: celery -A tasks beat
+  celery -A tasks flower --address=127.0.0.1        # http://127.0.0.1:5555
 
 Stop the services:
   neo4j-queue down --directory {directory}
@@ -106,9 +106,8 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
         # Before anything is started: a provider without its key should be said at once.
         embedder = stack.enter_context(closing(open_embedder(settings)))
         library = corpus.collect(options.limit)
-        say(
-            f"The Python standard library: {len(library.entries):,} entities, {len(library.relations):,} relations."
-        )
+        entities, relations = len(library.entries), len(library.relations)
+        say(f"The Python standard library: {entities:,} entities, {relations:,} relations")
         with news() as report:
             LocalServices(options.services, report).up()
         if options.stop:
@@ -116,26 +115,33 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
         environment.write_shell_file(options.shell_file, variables)
         queue = stack.enter_context(EmbedQueue.connect(settings))
         graph = stack.enter_context(EntityGraph.from_settings(settings, queue.enqueue))
-        _prepare(graph.database, queue.database, settings)
-        with Crew(environment.process_environment(variables), options.logs) as crew:
-            say(f"Two Celery workers and beat are starting; their logs are in {options.logs}")
-            watch = Watch(queue, crew, say)
-            _load(library, graph, progress)
-            with progress("embedding") as advance:
-                seconds = _drain(watch, graph, queue, advance, say)
-        _tell(queue, graph, watch.ended, seconds, say)
+        _prepare(graph.database, queue, settings)
+        try:
+            with Crew(environment.process_environment(variables), options.logs) as crew:
+                say(f"Two Celery workers and beat are starting; their logs are in {options.logs}")
+                watch = Watch(queue, crew, say)
+                _load(library, graph, progress)
+                with progress("embedding") as advance:
+                    seconds = _drain(watch, graph, queue, advance, say)
+            _tell(queue, graph, watch.ended, seconds, say)
+        except Neo4jQueueError:
+            say(f"\nTo find out more: . {options.shell_file} && neo4j-queue doctor")
+            raise
         _answer(graph, embedder, options.questions, say)
     _hint(options, say)
 
 
-def _prepare(graph: Database, jobs: Database, settings: environment.DemoSettings) -> None:
+def _prepare(graph: Database, queue: EmbedQueue, settings: environment.DemoSettings) -> None:
+    """Schema of both databases; what an earlier run left halted or failed is tried again."""
     problems = [
         problem
-        for found in (schema.migrate_jobs(jobs), schema.migrate_graph(graph, settings))
+        for found in (schema.migrate_jobs(queue.database), schema.migrate_graph(graph, settings))
         for problem in found.problems
     ]
     if problems:
         raise SettingsError(problems)
+    queue.resume()
+    queue.retry_failed()
 
 
 def _load(library: corpus.Corpus, graph: EntityGraph, progress: Progress) -> None:
@@ -182,9 +188,7 @@ def _tell(queue: EmbedQueue, graph: EntityGraph, ended: int, seconds: float, say
         f"{coverage.missing:,} without a vector"
     )
     if status.failed:
-        raise DemoFailedError(
-            f"{status.failed:,} jobs failed; look at them: neo4j-queue jobs list --status failed"
-        )
+        raise DemoFailedError(f"{status.failed:,} jobs failed: neo4j-queue jobs list --status failed")
     if coverage.fresh < coverage.entities:
         raise DemoFailedError(f"{coverage.entities - coverage.fresh:,} entities have no fresh vector")
 

@@ -1,14 +1,9 @@
-"""The programs that local services need: Java, Maven, redis-server.
-
-`python -m neo4j_queue.local_services.requirements` checks for them; on a Debian-like system it installs what
-is missing when it runs as root, elsewhere it names what is missing and how to get it (exit code 75).
-"""
+"""The programs that local services need: Java, Maven, redis-server."""
 
 import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,17 +139,3 @@ def _apt_get(*arguments: str) -> None:
         tail = "\n".join(done.stdout.strip().splitlines()[-5:])
         message = f"apt-get {arguments[0]} failed:\n{tail}\n{_advice(absent)}"
         raise MissingTools([tool.name for tool in absent], message)
-
-
-def main() -> int:
-    """Checks and, where it may, installs; prints news; the exit code."""
-    try:
-        ensure_tools(lambda news: print(f"{news.step}: {news.message}", flush=True))
-    except MissingTools as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

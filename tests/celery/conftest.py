@@ -97,7 +97,9 @@ def make_world(
             }
         variables |= overrides
         known = {name.lower(): value for name, value in variables.items()}
-        settings = Settings(**{"_env_file": None, **{k: v for k, v in known.items() if k in Settings.model_fields}})
+        settings = Settings(
+            **{"_env_file": None, **{k: v for k, v in known.items() if k in Settings.model_fields}}
+        )
         queue = EmbedQueue(jobs_db, settings)
         graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
         context = celery_processes(variables, tmp_path)

@@ -59,6 +59,12 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert "pending" in run("status")
 
 
+def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
+    world.create(2)
+    answer = run("status", "--json", code=75, NEO4J_URI="bolt://127.0.0.1:9")
+    assert (answer["pending"], answer["coverage"]) == (2, None)
+
+
 def test_health_says_healthy_by_words_and_by_its_exit_code(world: World, run: Run) -> None:
     assert run("health", "--json")["state"] == "HEALTHY"
     world.queue.halt("the key is wrong")

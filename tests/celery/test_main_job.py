@@ -84,7 +84,15 @@ def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None
         what="five lines of completion",
     )
     for line in completed:
-        for field in ("timestamp", "level", "worker_id", "job_id", "entity_name", "lease_token", "duration_ms"):
+        for field in (
+            "timestamp",
+            "level",
+            "worker_id",
+            "job_id",
+            "entity_name",
+            "lease_token",
+            "duration_ms",
+        ):
             assert line[field], field
         assert line["embedding_size"] == 256
     for process in (control, embed, beat):

@@ -69,7 +69,8 @@ def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: Provide
     assert call(world, control, "tasks.repair.resume")["was_paused"] is True
     provider.wait_for(waiting=1)
     running = [job["id"] for job in world.jobs() if job["status"] == "processing"]
-    assert call(world, control, "tasks.repair.pause", 600, "hold") and running
+    assert running
+    call(world, control, "tasks.repair.pause", 600, "hold")
     assert call(world, control, "tasks.repair.release", running)["released"] == len(running)
     assert world.queue.status().processing == 0
     provider.open_gate()
@@ -113,7 +114,11 @@ def test_flower_shows_the_tasks_of_a_run(make_world: MakeWorld) -> None:
 
     def seen() -> dict[str, dict[str, Any]]:
         by_name = {task["name"]: task for task in tasks().values() if task["state"] == "SUCCESS"}
-        wanted = {"tasks.embed.embed_batch", "tasks.dispatch.lease_batch", "tasks.repair.force_generate_embedding"}
+        wanted = {
+            "tasks.embed.embed_batch",
+            "tasks.dispatch.lease_batch",
+            "tasks.repair.force_generate_embedding",
+        }
         return by_name if wanted <= by_name.keys() else {}
 
     found = wait_until(seen, within_s=40, what="the tasks in Flower")

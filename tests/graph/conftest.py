@@ -38,7 +38,8 @@ def graph(graph_db: Database, settings: Settings) -> EntityGraph:
 @pytest.fixture
 def queued_graph(graph_db: Database, settings: Settings, queue: EmbedQueue) -> EntityGraph:
     """The real graph, whose entities become jobs of the real queue."""
-    return EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
+    # Longer than the bound of a program, so that on a busy machine a slow answer is not one that comes too late.
+    return EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db, enqueue_wait_s=60)
 
 
 @pytest.fixture

@@ -116,6 +116,22 @@ def test_a_change_that_commits_while_the_write_waits_keeps_the_vector_out(
     assert graph_db.read("MATCH (n) WHERE n._lock IS NOT NULL RETURN n") == []
 
 
+def test_a_renaming_that_commits_while_the_write_waits_keeps_the_vector_out_when_the_text_has_no_key(
+    graph: EntityGraph,
+    graph_db: Database,
+    write_of: Callable[..., VectorWrite],
+    while_open: Callable[..., Any],
+) -> None:
+    """The plan may keep the key from before the wait in a cache; the write of the lock must empty it."""
+    graph.recipe = TextRecipe.of_properties("entityType")
+    graph.create_entities([ADA])
+    (text,) = graph.read_texts(["Ada"])
+    assert (
+        while_open(MATCH_ADA + "SET n.name = 'Eve'", lambda: graph.write_vectors([write_of(text)])) == set()
+    )
+    assert "embedding" not in stored(graph_db, "Eve")
+
+
 def test_an_edit_that_commits_while_the_write_waits_is_seen_by_the_exact_fence_too(
     graph: EntityGraph,
     graph_db: Database,

@@ -268,7 +268,12 @@ class _Stub:
     """An embedder whose request does something else."""
 
     def __init__(self, real: Any, embed: Callable[[object], Any]) -> None:
-        self.model, self.dimensions, self.profile, self.embed = real.model, real.dimensions, real.profile, embed
+        self.model, self.dimensions, self.profile, self.embed = (
+            real.model,
+            real.dimensions,
+            real.profile,
+            embed,
+        )
 
 
 @pytest.mark.parametrize("answer", ["NaN", "zero vector", "short", "null vector", "repeated index"])

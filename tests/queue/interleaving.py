@@ -78,7 +78,7 @@ class Race:
                 while not future.done() and not (waits and self._blocked()):
                     assert time.monotonic() < deadline, "it neither waited for a lock nor ended"
                     threading.Event().wait(0.01)
-                assert future.done() is not waits, "it did not wait for the lock"
+                assert future.done() is not waits, f"it did not wait for a lock: {future.result()}"
             finally:
                 held.commit()
             return future.result(timeout=WITHIN_S)
@@ -96,14 +96,15 @@ def mutated(name: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-def judged_before_lock(name: str, variable: str = "j") -> str:
-    """A statement that judges its condition first and takes the lock then: the classic read, then write."""
-    lock = f"SET {variable}._lock = true"
+def judged_before_lock(name: str, variable: str = "j", then: str = "") -> str:
+    """A statement that judges its condition first and takes the lock then: the classic read, then write.
+
+    `then` is what Cypher wants between the lock and the next clause.
+    """
     lines = statement(name).split("\n")
-    at = lines.index(lock)
+    at = next(n for n, line in enumerate(lines) if line.strip() == f"SET {variable}._lock = true")
     judged = next(n for n in range(at, len(lines)) if "WHERE" in lines[n])
-    del lines[at]
-    lines.insert(judged, lock)
+    lines[at : judged + 1] = [*lines[at + 1 : judged + 1], lines[at], *([then] if then else [])]
     return "\n".join(lines)
 
 

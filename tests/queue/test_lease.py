@@ -68,8 +68,6 @@ def test_no_priority_is_starved_by_a_constant_load_of_higher_ones(
         (lease,) = leased(queue).leases
         assert len(lease.job_ids) == 2
         low -= set(lease.job_ids)
-        queue.start(lease.token, lease.job_ids)
-        queue.complete(lease.token, lease.job_ids)
     assert low == set()
 
 

@@ -1,6 +1,8 @@
-"""Asks the dispatch broker. The queue itself knows none; only the outer parts do."""
+"""Asks the dispatch broker: for the boot check of workers and beat, and for `neo4j-queue doctor`."""
 
 from typing import Any
+
+import redis
 
 from neo4j_queue.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -16,8 +18,6 @@ def ping(url: str) -> None:
 
     Raises `TemporarilyUnavailable` while it does not, `SettingsError` when it refuses us.
     """
-    import redis
-
     shown = without_password(url)
     try:
         with _client(url) as client:
@@ -50,8 +50,6 @@ def examine(url: str) -> Finding:
 
 
 def _policy(client: Any) -> str:
-    import redis
-
     try:
         return str(dict(client.config_get("maxmemory-policy")).get("maxmemory-policy", SAFE_POLICY))
     except redis.ResponseError:  # a managed Redis forbids CONFIG, and has its policy elsewhere
@@ -59,6 +57,4 @@ def _policy(client: Any) -> str:
 
 
 def _client(url: str) -> Any:
-    import redis
-
     return redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)

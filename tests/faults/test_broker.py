@@ -1,0 +1,121 @@
+"""The broker loses everything, doubles messages, refuses them, or is away (B2, B6, B8, D3)."""
+
+import os
+import signal
+from typing import Any
+
+import pytest
+import redis
+from kombu.exceptions import OperationalError
+
+from neo4j_queue.local_services import LocalServices
+from tasks import dispatch, resources
+from tests.celery.conftest import MakeWorld
+from tests.faults.test_processes import all_embedded
+from tests.provider_server import ProviderServer
+from tests.waiting import wait_until
+
+
+def test_redis_flushed_with_messages_in_flight(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """Leased batches whose messages are gone come back at the start deadline; no crash, no attempt is charged."""
+    world = make_world(provider)
+    world.celery.control()
+    world.celery.beat()
+    world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(200)
+        provider.wait_for(waiting=1)
+        with redis.Redis.from_url(world.environment["CELERY_BROKER_URL"]) as broker:
+            wait_until(lambda: broker.llen("embed"), within_s=20, what="a message waits")
+            broker.flushall()
+    all_embedded(world, 200)
+    assert {job["crashes"] for job in world.jobs()} == {0}
+
+
+def test_redis_killed_and_started_empty(
+    make_world: MakeWorld, provider: ProviderServer, services: LocalServices
+) -> None:
+    world = make_world(provider)
+    world.celery.control()
+    world.celery.beat()
+    world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(100)
+        provider.wait_for(waiting=1)
+        services.redis.kill()
+        services.redis.start()
+    all_embedded(world, 100)
+
+
+def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
+    """Twelve seconds: longer than every socket timeout. Writers of entities don't wait for it."""
+    world = make_world()
+    world.celery.control()
+    world.celery.beat()
+    world.celery.embed()
+    pid = services.redis.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        world.create(50)
+        assert world.queue.status().total == 50
+        wait_until(
+            lambda: world.queue.status().processing == 0 and world.queue.status().pending,
+            within_s=12,
+            what="nothing is stuck as leased",
+        )
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    all_embedded(world, 50)
+
+
+def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """B6 through the broker: five copies at once, and one more when the job was leased anew."""
+    world = make_world(provider)
+    world.create(1)
+    (lease,) = world.queue.lease("test", batches=1).leases
+    message = ("tasks.embed.embed_batch", "--args", f'["{lease.token}", ["{lease.job_ids[0]}"]]')
+    for _ in range(5):
+        world.celery.call("call", *message, "--queue", "embed")
+    worker = world.celery.embed(concurrency=2)
+    world.drained(within_s=30)
+    wait_until(
+        lambda: len(worker.events("stale_message_dropped")) == 4, within_s=20, what="four were dropped"
+    )
+    assert len(provider.journal) == 1
+    world.queue.enqueue([world.graph.get_text("e0").request(world.graph.model)])
+    world.graph_db.write("MATCH (n:Entity) REMOVE n.embedding")
+    (request,) = [world.graph.get_text("e0").request(world.graph.model)]
+    world.queue.enqueue([request])
+    (again,) = world.queue.lease("test", batches=1).leases
+    world.celery.call("call", *message, "--queue", "embed")
+    wait_until(
+        lambda: len(worker.events("stale_message_dropped")) == 5, within_s=20, what="the old one is dropped"
+    )
+    assert world.queue.release(again.token, again.job_ids) == 1
+    assert len(provider.journal) == 1
+
+
+def test_a_publish_that_fails_releases_that_batch_and_the_rest(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B8: the third of five messages is refused."""
+    world = make_world()
+    world.create(100)
+    leases = world.queue.lease("test", batches=5).leases
+    assert len(leases) == 5
+    sent: list[str] = []
+
+    def send(_name: str, args: tuple[Any, ...], **_: Any) -> None:
+        if len(sent) == 2:
+            raise OperationalError("the broker is full")
+        sent.append(args[0])
+
+    monkeypatch.setattr(dispatch.app, "send_task", send)
+    monkeypatch.setattr(resources, "queue", lambda: world.queue)
+    assert dispatch.publish(leases) == 2
+    assert sent == [lease.token for lease in leases[:2]]
+    status = world.queue.status()
+    assert (status.processing, status.pending) == (40, 60)

@@ -1,0 +1,241 @@
+"""Processes that die, freeze or are told to stop, with jobs in every state (B1, B4, B7, B9, B13)."""
+
+import os
+import signal
+
+import pytest
+import redis
+
+from tests.celery.conftest import MakeWorld, World
+from tests.provider_server import ProviderServer, error
+from tests.waiting import wait_until
+
+DRAIN_S = 90.0
+
+
+def charged(world: World) -> set[int]:
+    """The attempts that any job was charged."""
+    return {job["attempts"] for job in world.jobs()}
+
+
+def all_embedded(world: World, count: int) -> None:
+    """Every job completed, one vector each, no attempt burnt."""
+    status = world.drained(within_s=DRAIN_S)
+    assert (status.completed, status.failed) == (count, 0)
+    assert world.all_fresh(count)
+    assert charged(world) == {0}
+
+
+def test_kill_9_of_a_whole_embed_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """With a batch running, one leased and others pending; a new worker goes on when the locks have run out."""
+    world = make_world(provider)
+    world.celery.control()
+    world.celery.beat()
+    doomed = world.celery.embed(concurrency=1)
+    provider.close_gate()
+    world.create(200)
+    provider.wait_for(waiting=1)
+    doomed.kill()
+    provider.open_gate()
+    world.celery.embed()
+    all_embedded(world, 200)
+    crashed = [job for job in world.jobs() if job["crashes"]]
+    assert 1 <= len(crashed) <= 20, "exactly the batch that was running"
+
+
+def test_kill_9_of_a_pool_process(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """The main process replaces it; the batch comes back when its lock has run out."""
+    world = make_world(provider)
+    world.celery.control()
+    world.celery.beat()
+    worker = world.celery.embed(concurrency=1)
+    provider.close_gate()
+    world.create(40)
+    provider.wait_for(waiting=1)
+    for child in worker.children():
+        os.kill(child, signal.SIGKILL)
+    provider.open_gate()
+    all_embedded(world, 40)
+
+
+def test_kill_9_of_beat_and_of_the_control_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
+    world = make_world(provider)
+    control, beat = world.celery.control(), world.celery.beat()
+    world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(100)
+        provider.wait_for(waiting=1)
+        control.kill()
+        beat.kill()
+    world.celery.control()
+    world.celery.beat()
+    all_embedded(world, 100)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGQUIT])
+def test_a_stopped_worker_gives_back_what_it_cannot_finish(
+    make_world: MakeWorld, provider: ProviderServer, signum: signal.Signals
+) -> None:
+    """In the middle of a provider call that outlasts the grace of one second: released at once, nothing charged.
+
+    Guard: `tasks.lifecycle.release_after_grace` (SIGTERM) and `worker_soft_shutdown_timeout` (SIGQUIT). Without
+    the first, SIGTERM waits until the provider answers, here for ever, and the test fails.
+    """
+    world = make_world(
+        provider,
+        EMBED_SHUTDOWN_GRACE_MS="1000",
+        EMBED_REQUEST_TIMEOUT_MS="25000",
+        EMBED_JOB_START_DEADLINE_MS="30000",
+        EMBED_JOB_LOCK_DURATION_MS="60000",
+    )
+    world.celery.control()
+    worker = world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(10)
+        provider.wait_for(waiting=1)
+        worker.send(signum)
+        worker.process.wait(15)
+        wait_until(
+            lambda: world.queue.status().processing == 0, within_s=10, what="the running batch was released"
+        )
+    assert world.queue.status().pending == 10
+    assert charged(world) == {0}
+    assert {job["crashes"] for job in world.jobs()} == {0}
+    assert worker.events("embedding_job_released")
+    world.celery.embed()
+    all_embedded(world, 10)
+
+
+def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: ProviderServer) -> None:
+    world = make_world(provider, EMBED_SHUTDOWN_GRACE_MS="10000")
+    world.celery.control()
+    worker = world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(10)
+        provider.wait_for(waiting=1)
+        worker.send(signal.SIGTERM)
+    worker.process.wait(20)
+    assert world.queue.status().completed == 10
+    assert len(provider.journal) == 1
+    assert world.queue.workers() == [], "it said good-bye to the census"
+
+
+def test_a_job_that_kills_its_worker_ends_alone(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """B7: after EMBED_JOB_MAX_CRASHES lost workers the next one is the last; its neighbours complete.
+
+    Guard: `Bounds.inputs_after`. With batches of the full size for suspects, the whole batch ends `worker_lost`.
+    """
+    world = make_world(
+        provider,
+        EMBED_JOB_MAX_CRASHES="2",
+        EMBED_REQUEST_TIMEOUT_MS="1000",
+        EMBED_JOB_START_DEADLINE_MS="1500",
+        EMBED_JOB_LOCK_DURATION_MS="2500",
+        EMBED_JOB_HEARTBEAT_INTERVAL_MS="1200",
+        EMBED_JOB_RECOVERY_INTERVAL="500",
+    )
+    world.celery.control()
+    world.celery.beat()
+    worker = world.celery.embed(concurrency=1)
+    provider.reply_to_text("Name: killer", error(500))
+    provider.latency_s = 0.3
+    names = [*(f"n{n}" for n in range(9)), "killer"]
+    world.graph.create_entities({"name": name, "observations": ["x"]} for name in names)
+    seen = 0
+
+    def struck() -> bool:
+        """Plays the part of the text: the process that asks for it dies."""
+        nonlocal seen
+        journal = provider.journal
+        for request in journal[seen:]:
+            if any("Name: killer" in text for text in request.inputs):
+                for child in worker.children():
+                    os.kill(child, signal.SIGKILL)
+        seen = len(journal)
+        return world.queue.status().unfinished == 0
+
+    wait_until(struck, within_s=DRAIN_S, what="every job has ended")
+    ended = {job["entity_uid"]: job for job in world.jobs()}
+    assert ended["killer"]["failure_reason"] == "worker_lost"
+    assert {ended[name]["status"] for name in names[:-1]} == {"completed"}
+
+
+def test_a_frozen_worker_writes_nothing_when_it_wakes(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """B9: frozen in the middle of its call, its lease ran out, another worker did the job; then it goes on."""
+    world = make_world(provider)
+    world.celery.control()
+    world.celery.beat()
+    frozen = world.celery.embed(concurrency=1)
+    provider.close_gate()
+    world.create(5)
+    provider.wait_for(waiting=1)
+    processes = [frozen.pid, *frozen.children()]
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    provider.open_gate()
+    world.celery.embed()
+    all_embedded(world, 5)
+    written_at = {row["at"] for row in world.graph_db.read("MATCH (n:Entity) RETURN n.embedded_at AS at")}
+    for pid in processes:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: frozen.events("lease_lost"), within_s=20, what="the woken worker finds its lease lost")
+    assert {
+        row["at"] for row in world.graph_db.read("MATCH (n:Entity) RETURN n.embedded_at AS at")
+    } == written_at
+    assert charged(world) == {0}
+
+
+def test_heartbeats_extend_what_runs_and_nothing_else(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """B10: the lock of a running batch moves on; that of a dead worker's batch does not."""
+    world = make_world(
+        provider,
+        EMBED_REQUEST_TIMEOUT_MS="9000",
+        EMBED_JOB_START_DEADLINE_MS="10000",
+        EMBED_JOB_LOCK_DURATION_MS="20000",
+        EMBED_JOB_HEARTBEAT_INTERVAL_MS="1000",
+    )
+    world.celery.control()
+    world.celery.beat()
+    dead, alive = world.celery.embed(concurrency=1), world.celery.embed(concurrency=1)
+    with provider.held():
+        world.create(40)
+        provider.wait_for(waiting=2)
+        dead.kill()
+        names = {dead.name, alive.name}
+
+        def locks() -> dict[str, int]:
+            found = world.jobs_db.read(
+                "MATCH (l:EmbedLease {open: true}) WHERE l.started_at IS NOT NULL "
+                "RETURN l.worker AS worker, l.lock_until AS until"
+            )
+            return {row["worker"]: row["until"] for row in found}
+
+        before = locks()
+        assert before.keys() == names
+        wait_until(
+            lambda: locks()[alive.name] >= before[alive.name] + 2000,
+            within_s=8,
+            what="two heartbeats came through",
+        )
+        assert locks()[dead.name] <= before[dead.name] + 1000, "at most a heartbeat that was under way"
+
+
+def test_ticks_do_not_pile_up_while_no_worker_is_there(make_world: MakeWorld) -> None:
+    """B13: what waited in the broker has expired; a worker that comes does each thing once, for itself.
+
+    Guard: `expires` of the beat entries. Without it, every heartbeat that waited is run.
+    """
+    world = make_world(EMBED_JOB_RECOVERY_INTERVAL="1000", EMBED_JOB_HEARTBEAT_INTERVAL_MS="1000")
+    beat = world.celery.beat()
+    with redis.Redis.from_url(world.environment["CELERY_BROKER_URL"]) as broker:
+        wait_until(lambda: broker.llen("control") >= 20, within_s=60, what="twenty ticks wait")
+        beat.kill()
+        control = world.celery.control(LOG_LEVEL="DEBUG")
+        wait_until(lambda: broker.llen("control") == 0, within_s=30, what="the broker is empty")
+        wait_until(lambda: control.events("heartbeat_done"), within_s=20, what="the worker's own first act")
+    # Its own, and the last tick of beat if that was not yet too old.
+    assert len(control.events("heartbeat_done")) <= 2
