@@ -4,9 +4,6 @@ This file is imported by every `celery` command, `--help` and Flower included, s
 setting has its default here, and the boot check of worker and beat reports it.
 """
 
-import tempfile
-from pathlib import Path
-
 from celery.schedules import crontab
 
 from neo4j_queue.settings import Settings
@@ -63,6 +60,8 @@ task_acks_late = False
 task_reject_on_worker_lost = False
 task_publish_retry = False
 worker_prefetch_multiplier = 1
+# A pool process that was just forked on a busy machine may take longer than the default of four seconds.
+worker_proc_alive_timeout = 60.0
 worker_disable_prefetch = True
 # A provider call has its own deadline and the driver its own limits; these end what hangs in spite of them.
 task_soft_time_limit = _lock_s + _request_s
@@ -81,9 +80,9 @@ event_queue_expires = 60
 
 # -- beat ----------------------------------------------------------------------------------------------------
 
-# The schedule keeps no state worth keeping: everything it fires is idempotent. A throw-away file cannot be found
-# corrupted after an unclean stop.
-beat_schedule_filename = str(Path(tempfile.mkdtemp(prefix="neo4j-queue-beat-")) / "schedule")
+# The schedule keeps no state worth keeping: everything it fires is idempotent. In memory it cannot be found corrupted
+# after an unclean stop, as a schedule file can (celery#9951).
+beat_scheduler = "celery.beat:Scheduler"
 beat_max_loop_interval = 1
 
 

@@ -44,6 +44,8 @@ def main(
         with open_stage(lambda line: news.print(line, highlight=False)) as stage:
             for name in names or list(Name):
                 report = RUN[name](stage, options)
+                if quick:
+                    report.notes.append("A smoke test: these figures mean nothing.")
                 report.show(tables)
                 news.print(f"written to {report.save()}")
     except Neo4jQueueError as error:

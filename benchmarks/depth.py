@@ -55,7 +55,7 @@ def measure(stage: Stage, options: Options, report: Report) -> None:
         table.add(
             depth=depth,
             p50=median(samples[depth]),
-            p95=quantiles(samples[depth], n=20)[-1],
+            p95=quantiles(samples[depth], n=20, method="inclusive")[-1],
             rounds=" ".join(f"{each:.1f}" for each in medians[depth]),
             ratio=ratio,
         )

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median, quantiles
 from typing import Any
@@ -26,7 +26,6 @@ CREATE_SIZE = 50
 CREATE_SAMPLES = 40
 # In batches first, which compiles most statements, then one by one on the very path that is measured.
 WARM_UP_JOBS = 10_000
-WARM_UP_SAMPLES = 150
 QUICK_SAMPLES = 10
 # Between two samples, in seconds: longer than the pause between two nudges, and spread over the second of beat, so
 # that the samples are not all taken at the same moment of it.
@@ -59,51 +58,60 @@ def run(stage: Stage, options: Options) -> Report:
     report = Report("latency", options.shown())
     corpus = Corpus(stage, 256, 1_000 if options.quick else WARM_UP_JOBS)
     samples = QUICK_SAMPLES if options.quick else SAMPLES
-    warm_up = QUICK_SAMPLES if options.quick else WARM_UP_SAMPLES
     try:
-        stage.say("latency: warming up")
-        corpus.create()
-        bare_statements(corpus, corpus.count)
-        wipe_jobs(corpus.queue.database)
-        for _ in range(warm_up):
-            _bare_vector(corpus)
-        floor = [_bare_vector(corpus) for _ in range(samples)]
-        with Workers(stage.environment(), stage.directory / "workers", SLOTS) as workers:
-            workers.wait_ready(corpus.queue)
-            # Not at the top: celeryconfig reads the environment when it is imported, and the stage has set it by now.
-            from tasks.client import open_graph
-
-            with open_graph(corpus.settings) as graph:
-                for _ in range(warm_up):
-                    _vector(graph, corpus)
-                if options.wants("idle"):
-                    _idle(stage, graph, corpus, report, floor, samples)
-                if options.wants("create"):
-                    _create(stage, graph, corpus, report, min(samples, CREATE_SAMPLES))
+        _warm_up(stage, corpus, samples)
+        # Half of the baseline before the workers come and half after they have gone: servers that get faster in the
+        # meantime count on both sides.
+        bare = [_bare_vector(corpus) for _ in range(samples // 2)]
+        seen = _with_workers(stage, corpus, options, report, samples)
+        bare += [_bare_vector(corpus) for _ in range(samples - samples // 2)]
     finally:
         corpus.close()
+    if seen:
+        _show_idle(report, seen, bare)
     return report
+
+
+def _warm_up(stage: Stage, corpus: Corpus, samples: int) -> None:
+    stage.say("latency: warming up")
+    corpus.create()
+    bare_statements(corpus, corpus.count)
+    wipe_jobs(corpus.queue.database)
+    for _ in range(samples):
+        _bare_vector(corpus)
+
+
+def _with_workers(
+    stage: Stage, corpus: Corpus, options: Options, report: Report, samples: int
+) -> list[Mapping[str, float]]:
+    """Single entities (returned) and fifty at a time (a table of the report), with workers that are warm and idle."""
+    # Not at the top: celeryconfig reads the environment when it is imported, and the stage has set it by now.
+    from tasks.client import open_graph
+
+    seen: list[Mapping[str, float]] = []
+    workers = Workers(stage.environment(), stage.directory / "workers", SLOTS)
+    with workers, open_graph(corpus.settings) as graph:
+        workers.wait_ready(corpus.queue)
+        for _ in range(samples):
+            _vector(graph, corpus)
+        if options.wants("idle"):
+            stage.say(f"latency: {samples} entities, one by one")
+            for _ in range(samples):
+                time.sleep(random.uniform(*REST_S))
+                seen.append(_vector(graph, corpus))
+        if options.wants("create"):
+            _create(stage, graph, corpus, report, min(samples, CREATE_SAMPLES))
+    return seen
 
 
 # -- one entity ------------------------------------------------------------------------------------------------
 
 
-def _idle(
-    stage: Stage, graph: EntityGraph, corpus: Corpus, report: Report, floor: list[float], samples: int
-) -> None:
-    stage.say(f"latency: {samples} entities, one by one")
-    seen: list[Mapping[str, float]] = []
-    for _ in range(samples):
-        time.sleep(random.uniform(*REST_S))
-        seen.append(_vector(graph, corpus))
-    table = _table(
-        "One entity on an idle system: from the call until its vector is visible", "the statements, in turn"
-    )
-    _row(table, "the same statements in turn, one process, no Celery, no Redis", floor)
-    visible = _row(
-        table, "create_entities until the vector is visible", [sample["visible"] for sample in seen]
-    )
-    report.tables.append(table)
+def _show_idle(report: Report, seen: Sequence[Mapping[str, float]], bare: Sequence[float]) -> None:
+    baseline = "the same statements one after the other in one process, no Celery, no Redis"
+    table = _table("One entity on an idle system: from the call until its vector is visible", baseline)
+    _row(table, "the statements alone", bare)
+    p50, p95 = _row(table, "create_entities until the vector is visible", [each["visible"] for each in seen])
     steps = _table("Of that", "")
     for name, what in (
         ("created", "create_entities returns (entity and job are stored)"),
@@ -111,9 +119,8 @@ def _idle(
         ("start", "leased until started"),
         ("finish", "started until completed"),
     ):
-        _row(steps, what, [sample[name] for sample in seen])
-    report.tables.append(steps)
-    p50, p95 = visible
+        _row(steps, what, [each[name] for each in seen])
+    report.tables += [table, steps]
     report.targets += [
         Target("vector visible, p50 (ms)", p50, 100),
         Target("vector visible, p95 (ms)", p95, 200),
@@ -230,7 +237,7 @@ def _table(title: str, baseline: str) -> Table:
     return Table(title, columns, baseline)
 
 
-def _row(table: Table, what: str, taken: list[float]) -> tuple[float, float]:
-    p50, p95 = median(taken), quantiles(taken, n=20)[-1]
+def _row(table: Table, what: str, taken: Sequence[float]) -> tuple[float, float]:
+    p50, p95 = median(taken), quantiles(taken, n=20, method="inclusive")[-1]
     table.add(what=what, p50=p50, p95=p95, max=max(taken), samples=len(taken))
     return p50, p95

@@ -13,6 +13,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
+from tasks import resources
 from tasks.app import app
 
 # First acts that waited this long in the broker were done by someone else.
@@ -27,6 +28,13 @@ log = get_logger()
 def take_name(sender: str, **_: Any) -> None:
     """Every log line carries the node name."""
     logs.set_worker_id(sender)
+
+
+@signals.worker_init.connect
+def warm_up(**_: Any) -> None:
+    """Loads the model or the client's code once, before the pool forks, and not while a lease is waiting."""
+    if "embed" in app.amqp.queues.consume_from:
+        resources.embedder().warm_up()
 
 
 @signals.worker_ready.connect

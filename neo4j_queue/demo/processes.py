@@ -97,13 +97,10 @@ class Crew:
         directory.mkdir(parents=True, exist_ok=True)
         # Named after this process: the workers of another demo run must not answer for ours.
         name = f"demo-{os.getpid()}"
-        # The schedule file is thrown away: one that was cut off by a kill would stop the next beat.
-        schedule = directory / f"beat-{name}.schedule"
-        self._schedule = schedule
         roles = {
             "embed": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed-{name}@%h"),
-            "control": ("worker", "-Q", "control", "-c", "1", "-n", f"control-{name}@%h"),
-            "beat": ("beat", "-s", str(schedule), "--pidfile="),
+            "control": ("worker", "-Q", "control", "-c", "2", "-n", f"control-{name}@%h"),
+            "beat": ("beat", "--pidfile="),
         }
         quiet = ("--without-gossip", "--without-mingle")  # fewer keys in Redis, a faster start
         self.processes = [
@@ -137,8 +134,6 @@ class Crew:
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for process in self.processes:
             process.wait_or_kill(deadline)
-        for leftover in self._schedule.parent.glob(f"{self._schedule.name}*"):
-            leftover.unlink(missing_ok=True)
 
     def restart_dead(self) -> Iterator[str]:
         """Starts again what has died, a line for each; raises ProcessLostError when that is pointless."""

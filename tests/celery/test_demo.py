@@ -1,12 +1,13 @@
 """`neo4j-queue demo` as people run it: a process of its own, with real workers, beat and databases."""
 
+import itertools
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -74,6 +75,7 @@ class Place:
     graph: Database
     jobs: Database
     directory: Path
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @contextmanager
     def demo(self, *arguments: str, **environment: str) -> Iterator[Demo]:
@@ -85,7 +87,7 @@ class Place:
             *("--jobs-port", str(config.jobs_port)),
             *("--redis-port", str(config.redis_port)),
         ]
-        file = self.directory / "demo.out"
+        file = self.directory / f"demo{next(self.numbers)}.out"
         with file.open("wb") as out:
             process = psutil.Popen(
                 command,

@@ -7,7 +7,7 @@ go wrong, so that every run of the test shows that the test can fail.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
@@ -24,7 +24,9 @@ from neo4j_queue.settings import Settings
 # Until the second transaction waits: seconds on a machine with nothing left to give. Its wait itself is short,
 # far below the server's lock timeout of 5 s.
 WITHIN_S = 30.0
-BLOCKED = "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
+BLOCKED = (
+    "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
+)
 USERS = (control, enqueueing, health, leasing, queue, retention, settlement)
 
 T = TypeVar("T")
@@ -108,12 +110,11 @@ def judged_before_lock(name: str, variable: str = "j", then: str = "") -> str:
     return "\n".join(lines)
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, **texts: str) -> None:
-    """Lets the queue run other statements; `jobs__start` stands for `jobs/start`."""
-    planted = {name.replace("__", "/"): text for name, text in texts.items()}
+def plant(monkeypatch: pytest.MonkeyPatch, texts: Mapping[str, str]) -> None:
+    """Lets the queue run other statements in the place of those named."""
 
     def stand_in(name: str, /, **identifiers: Any) -> str:
-        return planted.get(name) or statement(name, **identifiers)
+        return texts.get(name) or statement(name, **identifiers)
 
     for module in USERS:
         monkeypatch.setattr(module, "statement", stand_in)

@@ -52,9 +52,7 @@ class CountingDatabase(Database):
 
     calls = 0
 
-    def transaction(
-        self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS
-    ) -> T:
+    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
         self.calls += 1
         return super().transaction(work, access=access)
 
@@ -74,7 +72,13 @@ def requests(count: int, **more: Any) -> list[JobRequest]:
 
 
 def make_jobs(
-    database: Database, count: int, *, first: int = 0, at: int = BEGINNING, priorities: int = 10, **properties: Any
+    database: Database,
+    count: int,
+    *,
+    first: int = 0,
+    at: int = BEGINNING,
+    priorities: int = 10,
+    **properties: Any,
 ) -> None:
     """`count` jobs in bulk, numbered from `first`, due within the second after `at`, over `priorities` priorities."""
     database.autocommit(
@@ -90,7 +94,9 @@ def all_jobs(database: Database) -> dict[str, dict[str, Any]]:
 
 def the_lease(database: Database, token: str) -> dict[str, Any]:
     """The lease node of a token."""
-    (row,) = database.read("CYPHER 5 MATCH (l:EmbedLease {token: $token}) RETURN l {.*} AS lease", token=token)
+    (row,) = database.read(
+        "CYPHER 5 MATCH (l:EmbedLease {token: $token}) RETURN l {.*} AS lease", token=token
+    )
     return dict(row["lease"])
 
 

@@ -121,9 +121,7 @@ def test_a_priority_outside_the_scale_is_its_nearest_end(
     assert [job["priority"] for job in all_jobs(jobs_db).values()] == [stored]
 
 
-def test_a_failed_job_is_queued_again_as_if_new(
-    queue: EmbedQueue, jobs_db: Database, clock: Clock
-) -> None:
+def test_a_failed_job_is_queued_again_as_if_new(queue: EmbedQueue, jobs_db: Database, clock: Clock) -> None:
     """A3."""
     (created,) = queue.enqueue(request(est_tokens=3))
     work = running(queue)

@@ -121,7 +121,9 @@ def test_without_jitter_jobs_that_fail_together_come_back_together(queue: EmbedQ
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_attempts_in_all_are_a_setting(make_queue: Callable[..., EmbedQueue], clock: Clock, limit: int) -> None:
+def test_attempts_in_all_are_a_setting(
+    make_queue: Callable[..., EmbedQueue], clock: Clock, limit: int
+) -> None:
     """EMBED_JOB_MAX_RETRIES counts attempts, not repeats."""
     queue = make_queue(embed_job_max_retries=limit)
     queue.enqueue(request())

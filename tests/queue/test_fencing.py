@@ -9,7 +9,17 @@ from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.jobs import LeasedJob, Settlement, Verdicts
 from neo4j_queue.queue import EmbedQueue
-from tests.queue.scenery import Clock, Running, all_jobs, failures, leased, request, requests, running, the_lease
+from tests.queue.scenery import (
+    Clock,
+    Running,
+    all_jobs,
+    failures,
+    leased,
+    request,
+    requests,
+    running,
+    the_lease,
+)
 
 OWNER = "w1"
 NOTHING = Settlement(frozenset(), (), frozenset(), frozenset())
@@ -58,7 +68,9 @@ def take_back(queue: EmbedQueue, _clock: Clock, work: Running) -> None:
 
 def state(database: Database) -> list[Any]:
     """Everything in the jobs database that a late message must not touch."""
-    found = database.read("CYPHER 5 MATCH (n) RETURN labels(n) AS labels, n {.*} AS node ORDER BY elementId(n)")
+    found = database.read(
+        "CYPHER 5 MATCH (n) RETURN labels(n) AS labels, n {.*} AS node ORDER BY elementId(n)"
+    )
     return [(row["labels"], row["node"]) for row in found]
 
 

@@ -71,7 +71,9 @@ def test_no_priority_is_starved_by_a_constant_load_of_higher_ones(
     assert low == set()
 
 
-def test_between_the_fair_turns_the_highest_priority_is_served(make_queue: MakeQueue, jobs_db: Database) -> None:
+def test_between_the_fair_turns_the_highest_priority_is_served(
+    make_queue: MakeQueue, jobs_db: Database
+) -> None:
     """Fairness costs one batch in eight."""
     queue = make_queue(embed_batch_size=1)
     queue.enqueue([request(n, priority=p) for n, p in enumerate([9, 8] * 16)])

@@ -82,11 +82,11 @@ def test_two_leases_at_once_share_no_job(
     unlocked = mutated("jobs/lease_judge", ("SET c._lock = true\n", ""))
     blind = judged_before_lock("jobs/lease_grant")
     if removed == "control lock":
-        plant(monkeypatch, jobs__lease_judge=unlocked)
+        plant(monkeypatch, {"jobs/lease_judge": unlocked})
     elif removed == "second look":
-        plant(monkeypatch, jobs__lease_grant=blind)
+        plant(monkeypatch, {"jobs/lease_grant": blind})
     else:
-        plant(monkeypatch, jobs__lease_judge=unlocked, jobs__lease_grant=_careless(blind))
+        plant(monkeypatch, {"jobs/lease_judge": unlocked, "jobs/lease_grant": _careless(blind)})
     make_queue().enqueue(requests(20))
     firsts: list[str] = []
 

@@ -44,7 +44,9 @@ def test_ten_rounds_of_lease_and_release_charge_nothing(
     assert all_jobs(jobs_db) == before
 
 
-def test_released_jobs_go_back_to_their_old_place(make_queue: Callable[..., EmbedQueue], clock: Clock) -> None:
+def test_released_jobs_go_back_to_their_old_place(
+    make_queue: Callable[..., EmbedQueue], clock: Clock
+) -> None:
     queue = make_queue(embed_batch_size=1)
     ids = []
     for number in range(3):
