@@ -73,7 +73,7 @@ MakeWorld = Callable[..., World]
 @pytest.fixture
 def provider() -> Iterator[ProviderServer]:
     """A provider that does what the test says."""
-    with ProviderServer() as server:
+    with ProviderServer(dimensions=256) as server:
         yield server
 
 

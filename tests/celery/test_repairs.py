@@ -57,7 +57,12 @@ def test_an_unknown_entity_is_named(make_world: MakeWorld) -> None:
 
 
 def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: ProviderServer) -> None:
-    world = make_world(provider)
+    world = make_world(
+        provider,
+        EMBED_REQUEST_TIMEOUT_MS="25000",
+        EMBED_JOB_START_DEADLINE_MS="30000",
+        EMBED_JOB_LOCK_DURATION_MS="60000",
+    )
     control = world.celery.control()
     world.celery.embed()
     assert call(world, control, "tasks.repair.pause", 600, "maintenance")["pause_reason"] == "maintenance"

@@ -95,6 +95,27 @@ def test_fifty_of_a_thousand_without_a_vector(graph: EntityGraph) -> None:
     assert len(graph.get_entities_without_embeddings()) == 10
 
 
+@pytest.mark.parametrize(
+    "name", ["coverage", "read_texts", "pending_page", "entities_page", "missing_page", "upsert", "update"]
+)
+def test_whether_there_is_a_vector_is_told_without_reading_it(
+    graph: EntityGraph, graph_db: Database, name: str
+) -> None:
+    """A plan that caches the vector reads it: sixty times slower where nothing else is to be done."""
+    parameters = {
+        "after": "",
+        "until": "z",
+        "limit": 10,
+        "properties": [],
+        "model": "m",
+        "uids": [],
+        "rows": [],
+    }
+    plan = operators(graph_db, graph._statement(name), **parameters)
+    assert any("n.embedding IS" in details for _, details in plan), plan
+    assert [details for _, details in plan if "cache[n.embedding]" in details] == []
+
+
 @pytest.mark.parametrize("name", ["pending_page", "missing_pending_page"])
 def test_the_outbox_is_read_in_order_by_its_own_index(
     graph: EntityGraph, graph_db: Database, name: str

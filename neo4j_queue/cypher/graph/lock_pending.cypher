@@ -9,5 +9,6 @@ SET n._lock = true
 REMOVE n._lock
 WITH uid, n
 WHERE n.__KEY__ = uid AND n:EmbedPending
-RETURN elementId(n) AS node, uid, [name IN $properties | n[name]] AS source, n.embedding IS NOT NULL AS embedded,
+WITH uid, n, n.embedding IS NOT NULL AS embedded
+RETURN elementId(n) AS node, uid, [name IN $properties | n[name]] AS source, embedded,
   n.embedding_hash AS hash, n.embedding_model AS model, n.validTo IS NOT NULL AS deleted

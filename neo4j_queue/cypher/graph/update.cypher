@@ -13,5 +13,6 @@ WITH row, n, coalesce(any(
   WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)
 ), true) AS changed
 SET n += row.properties
-RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source,
-  n.embedding IS NOT NULL AS embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
+WITH changed, n, n.embedding IS NOT NULL AS embedded
+RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source, embedded,
+  n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending

@@ -18,5 +18,6 @@ WITH row, created, n, n.validTo IS NOT NULL OR coalesce(any(
 ), true) AS changed
 SET n += row.properties
 REMOVE n.validTo
-RETURN elementId(n) AS node, n.__KEY__ AS uid, created, changed, [name IN $properties | n[name]] AS source,
-  n.embedding IS NOT NULL AS embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
+WITH created, changed, n, n.embedding IS NOT NULL AS embedded
+RETURN elementId(n) AS node, n.__KEY__ AS uid, created, changed, [name IN $properties | n[name]] AS source, embedded,
+  n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
