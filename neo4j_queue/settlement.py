@@ -122,12 +122,19 @@ class Settling:
         """The verdicts that say something about embedding: vectors made, and attempts that were counted."""
         made = sum(c.outcome is Outcome.EMBEDDED and c.job_id in completed for c in self.verdicts.completed)
         faults = (stored.failure.fault for stored in failed)
-        return [*[health.OK] * made, *(f"{fault.category}:{fault.error_type}" for fault in faults)]
+        return _mixed([f"{fault.category}:{fault.error_type}" for fault in faults], [health.OK] * made)
 
     def _ids(self) -> Iterator[str]:
         yield from (completion.job_id for completion in self.verdicts.completed)
         yield from (failure.job.id for failure in self.verdicts.failed)
         yield from self.verdicts.released
+
+
+def _mixed(*groups: Sequence[str]) -> list[str]:
+    """Marks of several kinds spread evenly: the jobs of a batch have no order, so that ten bad texts among ninety
+    good ones are no ten failures in a row."""
+    placed = [((n + 0.5) / len(group), mark) for group in groups for n, mark in enumerate(group)]
+    return [mark for _, mark in sorted(placed, key=lambda place_and_mark: place_and_mark[0])]
 
 
 def _noted(fault: Fault) -> dict[str, Any]:

@@ -24,12 +24,14 @@ def heartbeat() -> dict[str, Any]:
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
     for name, silent_ms in silent.items():
         log.warning("worker_silent", worker=name, silent_ms=silent_ms)
-    return {
+    done = {
         "workers": len(workers),
         "leases": len(leases),
         "extended": len(extended),
         "silent": sorted(silent),
     }
+    log.debug("heartbeat_done", **done)
+    return done
 
 
 @app.task

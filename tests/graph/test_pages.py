@@ -96,7 +96,7 @@ def test_fifty_of_a_thousand_without_a_vector(graph: EntityGraph) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["coverage", "read_texts", "pending_page", "entities_page", "missing_page", "upsert", "update"]
+    "name", ["coverage", "read_texts", "entities_page", "missing_page", "upsert", "update"]
 )
 def test_whether_there_is_a_vector_is_told_without_reading_it(
     graph: EntityGraph, graph_db: Database, name: str

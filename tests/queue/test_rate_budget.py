@@ -17,7 +17,8 @@ from tests.queue.scenery import Clock, leased, make_jobs, request, requests, run
 MakeQueue = Callable[..., EmbedQueue]
 
 INTERVAL_MS = 10_000
-LOCK_MS = 15_000
+# Shorter than the interval: so a dead worker's request still counts when its jobs are taken back.
+LOCK_MS = 6_000
 # Histories: 30 of up to 40 steps find a reservation that is forgotten too early, and take some ten seconds.
 HISTORIES = 30
 STEPS = 40
@@ -66,6 +67,7 @@ class World:
             result = self.queue.lease("w", batches=1 + number % 3)
             self.holders += [Holder(lease.token, lease.job_ids) for lease in result.leases]
         elif name == "recover":
+            self.clock.advance(number * LOCK_MS // 30)
             self.queue.recover_stale()
         else:
             able = [holder for holder in self.holders if not holder.done][-3:]
@@ -106,7 +108,7 @@ class World:
 
 
 STEPS_WEIGHTED = {
-    "advance": 3, "lease": 2, "ask": 4, "again": 2, "settle": 2, "release": 1, "die": 1, "recover": 1
+    "advance": 3, "lease": 3, "ask": 4, "again": 1, "settle": 3, "release": 1, "die": 1, "recover": 2
 }  # fmt: skip
 STEP = st.tuples(
     st.sampled_from([name for name, weight in STEPS_WEIGHTED.items() for _ in range(weight)]),
@@ -130,7 +132,7 @@ def check_histories(
         suppress_health_check=list(HealthCheck),
         database=None,
     )
-    @given(limit=st.integers(1, 5), steps=st.lists(STEP, min_size=STEPS // 2, max_size=STEPS))
+    @given(limit=st.integers(1, 2), steps=st.lists(STEP, min_size=STEPS, max_size=STEPS))
     def run(limit: int, steps: Sequence[tuple[str, int]]) -> None:
         database.autocommit(WIPE)
         queue = make_queue(
@@ -139,9 +141,9 @@ def check_histories(
             embed_batch_size=1,
             embed_job_max_crashes=100,
             embed_job_lock_duration_ms=LOCK_MS,
-            embed_job_heartbeat_interval_ms=7_000,
-            embed_job_start_deadline_ms=5_000,
-            embed_request_timeout_ms=4_000,
+            embed_job_heartbeat_interval_ms=2_500,
+            embed_job_start_deadline_ms=3_000,
+            embed_request_timeout_ms=2_000,
         )
         make_jobs(database, 60, at=clock.now - 10_000)
         world = World(queue, clock)
@@ -165,10 +167,6 @@ MUTATIONS = {
     "an open lease holds no reservation": {
         "jobs/lease_judge": ("held_requests + sent_requests AS", "sent_requests AS"),
     },
-    "a request counts from the lease": {
-        "jobs/close_lease": ("ELSE now - $sent_ms_ago END", "ELSE l.leased_at END"),
-    },
-    "a dead worker has asked nothing": {"jobs/recover_leases": ("ELSE l.lock_until END", "ELSE null END")},
     "a request is forgotten before it has left the window": {
         "jobs/lease_judge": ("now - $interval_ms", "now - $interval_ms / 2"),
     },
@@ -182,7 +180,7 @@ MUTATIONS = {
 def test_the_histories_find_a_budget_that_leaks(
     make_queue: MakeQueue, jobs_db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch, mutation: str
 ) -> None:
-    """The test above can fail."""
+    """The test above can fail. Two finer leaks, which take hundreds of histories, have tests of their own below."""
     planted = {name: mutated(name, change) for name, change in MUTATIONS[mutation].items()}
     plant(monkeypatch, planted)
     with pytest.raises(LimitExceeded):
@@ -225,7 +223,10 @@ def test_what_was_never_asked_is_given_back_at_once(make_queue: MakeQueue) -> No
 def test_a_request_counts_from_its_sending_until_it_has_left_the_window(
     make_queue: MakeQueue, clock: Clock
 ) -> None:
-    """The margin of 250 ms is for the way to the provider, which counts at its own door."""
+    """The margin of 250 ms is for the way to the provider, which counts at its own door.
+
+    Fails when jobs/close_lease counts from the lease or from the settlement.
+    """
     queue = make_queue(embedding_rate_limit_tokens=1, embed_batch_size=1)
     queue.enqueue(requests(2))
     work = running(queue)
@@ -240,7 +241,7 @@ def test_a_request_counts_from_its_sending_until_it_has_left_the_window(
 def test_a_dead_workers_request_counts_from_the_end_of_its_lock(
     make_queue: MakeQueue, jobs_db: Database, clock: Clock
 ) -> None:
-    """It may have asked the provider at the last moment."""
+    """It may have asked the provider at the last moment. Fails when jobs/recover_leases counts nothing."""
     queue = make_queue(embedding_rate_limit_tokens=1, embed_batch_size=1)
     queue.enqueue(requests(2))
     work = running(queue)

@@ -5,6 +5,6 @@
 // locks:      none
 MATCH (n:__LABEL__)
 WHERE n.__KEY__ > $after AND n.validTo IS NULL
-WITH n ORDER BY n.__KEY__ LIMIT $limit
-WITH n, n.embedding IS NOT NULL AS embedded
-RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, embedded, n.embedding_hash AS hash, n.embedding_model AS model, false AS deleted
+WITH n, n.embedding IS NOT NULL AS embedded ORDER BY n.__KEY__ LIMIT $limit
+RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, embedded, n.embedding_hash AS hash,
+  n.embedding_model AS model, false AS deleted

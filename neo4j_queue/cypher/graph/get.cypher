@@ -4,4 +4,5 @@
 // locks:      none
 MATCH (n:__LABEL__ {__KEY__: $uid})
 WHERE n.validTo IS NULL
-RETURN labels(n) AS labels, n {.*, embedding: null} AS properties, n.embedding IS NOT NULL AS embedded, n:EmbedPending AS pending
+RETURN labels(n) AS labels, n {.*, embedding: null} AS properties, n.embedding IS NOT NULL AS embedded,
+  n:EmbedPending AS pending

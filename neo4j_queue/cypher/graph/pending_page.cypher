@@ -1,5 +1,4 @@
 // One page of the outbox, in the order of the key.
-// Whether there is a vector is asked by itself: together with other properties the plan would read the whole vector.
 // parameters: after (key, excluded), limit, properties (names of the source properties)
 // rows:       as of graph/read_texts
 // locks:      none
@@ -7,5 +6,5 @@ MATCH (n:EmbedPending)
 USING INDEX n:EmbedPending(__KEY__)
 WHERE n.__KEY__ > $after AND n:__LABEL__
 WITH n ORDER BY n.__KEY__ LIMIT $limit
-WITH n, n.embedding IS NOT NULL AS embedded
-RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, embedded, n.embedding_hash AS hash, n.embedding_model AS model, n.validTo IS NOT NULL AS deleted
+RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, n.embedding IS NOT NULL AS embedded,
+  n.embedding_hash AS hash, n.embedding_model AS model, n.validTo IS NOT NULL AS deleted

@@ -14,5 +14,5 @@ WITH row, n, coalesce(any(
 ), true) AS changed
 SET n += row.properties
 WITH changed, n, n.embedding IS NOT NULL AS embedded
-RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source, embedded,
-  n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
+RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source,
+  embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending

@@ -1,0 +1,200 @@
+"""What the queue says about itself, and whose clock it goes by."""
+
+import time
+from collections.abc import Callable
+from dataclasses import fields
+
+import pytest
+
+from neo4j_queue.database import Database
+from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.health import HealthState
+from neo4j_queue.jobs import QueueStatus
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
+from tests.queue.scenery import BEGINNING, Clock, all_jobs, failures, make_jobs, request, requests, running
+
+COUNTS = ("pending", "delayed", "processing", "started", "completed", "failed", "total")
+# Two hours of difference would be seen; a busy machine takes seconds.
+NEAR_MS = 60_000
+AN_HOUR_S = 3_600
+
+
+def counted(status: QueueStatus) -> dict[str, int]:
+    return {name: getattr(status, name) for name in COUNTS}
+
+
+def test_an_empty_queue_counts_zeros(queue: EmbedQueue) -> None:
+    """A14."""
+    status = queue.status()
+    assert counted(status) == dict.fromkeys(COUNTS, 0)
+    assert (status.oldest_pending_seconds, status.halted, status.paused_until) == (None, False, None)
+    assert status.workers == ()
+    assert status.unfinished == 0
+
+
+def test_every_state_is_counted_apart(queue: EmbedQueue, jobs_db: Database, clock: Clock) -> None:
+    """A14. `pending` is due now, `delayed` waits for its back-off, `started` is part of `processing`."""
+    queue.enqueue(requests(10))
+    work = running(queue)
+    queue.complete(work.token, work.ids[:1])
+    queue.fail(work.token, failures(work.jobs[1:3], ErrorCategory.PERMANENT))
+    queue.fail(work.token, failures(work.jobs[3:6]))
+    make_jobs(jobs_db, 5, at=BEGINNING - 10_000)
+    (lease,) = queue.lease("w2", batches=1).leases
+    queue.release(lease.token, lease.job_ids[:2])
+    status = queue.status()
+    assert counted(status) == {
+        "pending": 2,
+        "delayed": 3,
+        "processing": 7,
+        "started": 4,
+        "completed": 1,
+        "failed": 2,
+        "total": 15,
+    }
+    assert status.pending + status.delayed + status.processing + status.completed + status.failed == 15
+    assert status.unfinished == 12
+    clock.advance(1_000)
+    assert (queue.status().pending, queue.status().delayed) == (5, 0)
+
+
+def test_the_oldest_due_job_tells_the_age(queue: EmbedQueue, clock: Clock) -> None:
+    """A14, in seconds, whatever its priority; a job that rests is not due."""
+    queue.enqueue(request(0, priority=0))
+    clock.advance(1_500)
+    queue.enqueue(request(1, priority=9))
+    assert queue.status().oldest_pending_seconds == 1.5
+    work = running(queue)
+    assert queue.status().oldest_pending_seconds is None
+    queue.fail(work.token, failures(work.jobs))
+    assert queue.status().oldest_pending_seconds is None
+    clock.advance(3_000)
+    assert queue.status().oldest_pending_seconds == 2.0
+
+
+def test_counts_are_plain_integers(queue: EmbedQueue, clock: Clock) -> None:
+    """A15."""
+    queue.enqueue(requests(3))
+    work = running(queue)
+    status = queue.status()
+    counts = {f.name: getattr(status, f.name) for f in fields(status) if f.name in COUNTS}
+    assert {type(value) for value in counts.values()} == {int}
+    assert type(queue.release(work.token, work.ids)) is int
+    assert type(queue.retry_failed()) is int
+    report = queue.cleanup()
+    assert {type(n) for n in (report.removed, report.archive_purged, report.leases_pruned)} == {int}
+    clock.advance(1)
+
+
+@pytest.mark.parametrize("off_by_s", [-AN_HOUR_S, AN_HOUR_S])
+def test_all_times_are_the_servers(
+    jobs_db: Database,
+    queue_settings: Callable[..., Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    off_by_s: int,
+) -> None:
+    """A15: a client's clock an hour off changes nothing."""
+    server_now = jobs_db.read("RETURN datetime.realtime().epochMillis AS now")[0]["now"]
+    real, real_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: real() + off_by_s)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off_by_s * 10**9)
+    queue = EmbedQueue(jobs_db, queue_settings(embed_batch_size=1))
+    queue.enqueue(requests(4))
+    done, failed, held = running(queue), running(queue), running(queue)
+    queue.complete(done.token, done.ids)
+    queue.fail(failed.token, failures(failed.jobs))
+    assert queue.recover_stale() == []
+    assert queue.cleanup().removed == 0
+    assert queue.heartbeat({held.token: held.ids}) == {held.token: 1}
+    jobs = all_jobs(jobs_db)
+    times = ("created_at", "available_at", "leased_at", "started_at", "lock_until", "processed_at")
+    for job in jobs.values():
+        for name in times:
+            assert abs(job.get(name, server_now) - server_now) < NEAR_MS + 100_000 * (name == "lock_until")
+    assert queue.pause(10, "429") - server_now < NEAR_MS + 10_000
+    status = queue.status()
+    assert status.oldest_pending_seconds is not None
+    assert 0 <= status.oldest_pending_seconds < NEAR_MS / 1_000
+
+
+def test_jobs_are_listed_by_state_and_entity_newest_first(queue: EmbedQueue, clock: Clock) -> None:
+    ids = []
+    for n in range(3):
+        ids += [result.id for result in queue.enqueue(request(n))]
+        clock.advance(1)
+    work = running(queue)
+    queue.complete(work.token, work.ids[:1])
+    assert [job["id"] for job in queue.jobs()] == ids[::-1]
+    assert [job["id"] for job in queue.jobs(limit=1)] == ids[2:]
+    assert [job["id"] for job in queue.jobs(status="completed")] == work.ids[:1]
+    assert [job["id"] for job in queue.jobs(entity_uid=request(1).entity_uid)] == [ids[1]]
+    job = queue.job(ids[0])
+    assert job is not None
+    assert job["entity_uid"] == request(0).entity_uid
+    assert not [name for name in job if name.startswith("_")]
+    assert queue.job("no such job") is None
+    with pytest.raises(ValueError, match="paused"):
+        queue.jobs(status="paused")
+
+
+def test_the_jobs_that_stand_for_requests_are_found_by_their_key(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(2))
+    work = running(queue)
+    queue.complete(work.token, work.ids[:1])
+    states = queue.states_of(requests(3))
+    assert states == {
+        (request(0).entity_uid, request(0).version): "completed",
+        (request(1).entity_uid, request(1).version): "processing",
+    }
+
+
+# -- health, shared through the database -------------------------------------------------------------------
+
+
+def test_the_window_of_verdicts_is_shared_and_each_transition_is_told_once(
+    queue: EmbedQueue, jobs_db: Database, queue_settings: Callable[..., Settings], clock: Clock
+) -> None:
+    """E1: 5 failures in a row are DEGRADED, 10 CRITICAL, one success HEALTHY again."""
+    others = EmbedQueue(jobs_db, queue_settings(), clock=clock)
+    make_jobs(jobs_db, 11, at=BEGINNING - 10_000)
+    changes = []
+    for n in range(10):
+        worker = (queue, others)[n % 2]
+        work = running(worker)
+        settlement = worker.fail(work.token, failures(work.jobs[:1], ErrorCategory.PERMANENT))
+        worker.release(work.token, work.ids[1:])
+        changes.append(settlement.health.after.state if settlement.health else None)
+    told = [None] * 4 + [HealthState.DEGRADED] + [None] * 4 + [HealthState.CRITICAL]
+    assert changes == told
+    health = others.health()
+    assert (health.state, health.consecutive_failures, health.success_rate) == (HealthState.CRITICAL, 10, 0.0)
+    assert health.error_patterns == {"PERMANENT:InternalServerError": 10}
+    work = running(queue)
+    settlement = queue.complete(work.token, work.ids)
+    assert settlement.health is not None
+    assert (settlement.health.before, settlement.health.after.state) == (
+        HealthState.CRITICAL,
+        HealthState.DEGRADED,
+    )
+    assert queue.health().consecutive_failures == 0
+    assert queue.health().last_success_at == clock.now
+
+
+def test_a_halted_queue_is_critical(queue: EmbedQueue) -> None:
+    assert queue.health().state == HealthState.HEALTHY
+    queue.halt("bad key")
+    health = queue.health()
+    assert health.state == HealthState.CRITICAL
+    assert health.reasons == ("halted: bad key",)
+    queue.resume()
+    assert queue.health().state == HealthState.HEALTHY
+
+
+def test_the_window_keeps_the_last_hundred(queue: EmbedQueue, jobs_db: Database) -> None:
+    jobs_db.write("MATCH (h:EmbedHealth) SET h.verdicts = [n IN range(1, 99) | 'ok']")
+    queue.enqueue(requests(2))
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs))
+    health = queue.health()
+    assert (health.verdicts, health.success_rate, health.consecutive_failures) == (100, 0.98, 2)

@@ -1,0 +1,68 @@
+"""What a window of verdicts says. The rules are those of the contract."""
+
+import pytest
+
+from neo4j_queue.health import OK, HealthState, judge
+
+BAD = "TRANSIENT:APITimeoutError"
+
+
+def window(text: str) -> list[str]:
+    """`..x` = two successes, then a failure; the newest verdict comes first in a window."""
+    return [OK if mark == "." else BAD for mark in reversed(text)]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "state", "streak"),
+    [
+        ("", "HEALTHY", 0),
+        (".", "HEALTHY", 0),
+        ("x", "HEALTHY", 1),
+        ("xxxx", "HEALTHY", 4),
+        ("xxx.", "HEALTHY", 0),
+        ("xxxxx", "DEGRADED", 5),
+        ("xxxxx.", "HEALTHY", 0),
+        ("." * 95 + "x" * 5, "DEGRADED", 5),
+        ("x" * 9, "DEGRADED", 9),
+        ("x" * 10, "CRITICAL", 10),
+        ("." * 90 + "x" * 10, "CRITICAL", 10),
+        ("x" * 10 + ".", "DEGRADED", 0),
+        ("x.x.x.x.x.", "HEALTHY", 0),
+        ("xxxx.xx.x.", "DEGRADED", 0),
+        ("xxx.xx.x.", "HEALTHY", 0),
+        ("x" * 50 + "." * 50, "HEALTHY", 0),
+        ("x" * 51 + "." * 49, "DEGRADED", 0),
+    ],
+)
+def test_the_state(verdicts: str, state: str, streak: int) -> None:
+    """E1. Rates need ten verdicts; exactly half is still healthy."""
+    health = judge(window(verdicts))
+    assert (health.state, health.consecutive_failures) == (HealthState(state), streak)
+    assert bool(health.reasons) is (state != "HEALTHY")
+
+
+def test_no_verdict_is_no_rate() -> None:
+    health = judge([])
+    assert (health.success_rate, health.verdicts, health.last_success_at) == (None, 0, None)
+
+
+def test_errors_are_counted_by_category_and_type() -> None:
+    verdicts = [BAD, OK, "PERMANENT:BadRequestError", BAD]
+    health = judge(verdicts, last_success_at=5)
+    assert health.error_patterns == {BAD: 2, "PERMANENT:BadRequestError": 1}
+    assert (health.success_rate, health.last_success_at) == (0.25, 5)
+
+
+def test_halted_is_critical_whatever_the_window_shows_and_says_why() -> None:
+    health = judge(window("....."), halted=True, halted_reason="bad key")
+    assert (health.state, health.reasons) == (HealthState.CRITICAL, ("halted: bad key",))
+    assert judge([], halted=True).reasons == ("halted: no reason given",)
+
+
+def test_all_reasons_are_given() -> None:
+    reasons = judge(window("x" * 12), halted=True, halted_reason="bad key").reasons
+    assert reasons == (
+        "only 0% of the last 12 attempts succeeded",
+        "12 failures in a row",
+        "halted: bad key",
+    )
