@@ -243,7 +243,9 @@ def test_an_entity_deleted_while_its_writer_waits_is_created_anew_without_the_co
 def test_a_text_that_changes_while_its_writer_waits_is_judged_after_the_wait(
     graph: EntityGraph, graph_db: Database, embed: Callable[..., Any], while_open: Callable[..., Any]
 ) -> None:
-    """Seen to fail with `ON MATCH SET n._created = false` taken out: the old type was read, and called fresh."""
+    """Seen to fail with both writes taken out of graph/upsert, `n._created = false` and `n += row.properties`: it
+    did not wait, and called the entity fresh.
+    """
     graph.create_entities([EntityInput("Ada", "person")])
     embed("Ada")
     while_open(
@@ -251,6 +253,18 @@ def test_a_text_that_changes_while_its_writer_waits_is_judged_after_the_wait(
         lambda: graph.create_entities([{"name": "Ada"}]),
     )
     assert pending(graph_db) == {"Ada"}
+
+
+def test_a_soft_delete_that_commits_while_its_writer_waits_is_undone_and_reported(
+    graph: EntityGraph, graph_db: Database, while_open: Callable[..., Any]
+) -> None:
+    """Seen to fail with `ON MATCH SET n._created = false` taken out: judged before the wait, it was `unchanged`."""
+    graph_db.write("CREATE (:Entity {name: 'Ada'})")
+    (result,) = while_open(
+        "MATCH (n:Entity {name: 'Ada'}) SET n.validTo = 1", lambda: graph.create_entities([{"name": "Ada"}])
+    )
+    assert result.change is Change.UPDATED
+    assert graph.get_entity("Ada").properties == {"name": "Ada"}
 
 
 def test_update_changes_removes_renames_and_knows_who_is_there(graph: EntityGraph) -> None:

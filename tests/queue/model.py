@@ -117,9 +117,7 @@ class QueueModel:
         merged: dict[str, Wish] = {}
         for wish in wishes:
             known = merged.setdefault(wish.key, wish)
-            merged[wish.key] = Wish(
-                wish.key, max(known.priority, wish.priority), known.force or wish.force
-            )
+            merged[wish.key] = Wish(wish.key, max(known.priority, wish.priority), known.force or wish.force)
         ids = {wish.key: answer_id for wish, (answer_id, _) in zip(wishes, answers, strict=True)}
         expected = {key: self._enqueue_one(wish, ids[key]) for key, wish in merged.items()}
         seen: set[str] = set()
@@ -319,7 +317,9 @@ class QueueModel:
     def cleanup(self) -> int:
         """How many jobs are removed."""
         cutoff = self.now - self.rules.retention_ms
-        old = [job for job in self.jobs.values() if job.processed_at is not None and job.processed_at < cutoff]
+        old = [
+            job for job in self.jobs.values() if job.processed_at is not None and job.processed_at < cutoff
+        ]
         for job in old:
             allow(job.status in ("completed", "failed"), "an unfinished job has an end")
             if job.status == "failed":

@@ -171,7 +171,7 @@ def test_a_batch_that_fails_is_an_error_with_its_message(
     """A13: APOC swallows the errors of its batches."""
     plant(monkeypatch, {"retention/remove": "CYPHER 5\nUNWIND $_batch AS row RETURN 1 / 0 AS removed"})
     make_jobs(jobs_db, 3, status="completed", processed_at=clock.now - RETENTION_MS - 1)
-    with pytest.raises(CleanupFailed, match="1 of 1 clean-up batches failed: .*by zero"):
+    with pytest.raises(CleanupFailed, match=r"1 of 1 clean-up batches failed: .*by zero"):
         queue.cleanup()
     assert len(all_jobs(jobs_db)) == 3
 
@@ -186,7 +186,7 @@ def test_a_clean_up_that_waits_for_a_lock_ends_in_bounded_time(
         jobs_db_row = {"id": stuck["id"]}
         held.write("CYPHER 5 MATCH (j:EmbedJob {id: $row.id}) SET j._lock = true", row=jobs_db_row)
         began = time.monotonic()
-        with pytest.raises(CleanupFailed, match="1 of 2 clean-up batches failed: .*lock"):
+        with pytest.raises(CleanupFailed, match=r"1 of 2 clean-up batches failed: .*lock"):
             queue.cleanup()
         assert time.monotonic() - began < 40
     left = len(all_jobs(jobs_db))

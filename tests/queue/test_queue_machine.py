@@ -146,7 +146,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(picks=st.lists(PICK, min_size=1, max_size=3))
     def heartbeat(self, picks: list[int]) -> None:
         """Of leases whose worker lives."""
-        alive = [lease for lease in map(self._lease, picks) if lease[1] not in self.dead] if self.given else []
+        alive = (
+            [lease for lease in map(self._lease, picks) if lease[1] not in self.dead] if self.given else []
+        )
         beats = {token: ids for token, _, ids in alive}
         allow(self.queue.heartbeat(beats) == self.model.heartbeat(beats), "another heartbeat")
 
@@ -282,7 +284,9 @@ class QueueMachine(RuleBasedStateMachine):
             for name in ("lease_token", "lock_owner", "lock_until"):
                 allow((job[name] is not None) is held, f"{name} of a job that is {job['status']}")
             ended = job["status"] in ("completed", "failed")
-            allow((job["processed_at"] is not None) is ended, f"processed_at of a job that is {job['status']}")
+            allow(
+                (job["processed_at"] is not None) is ended, f"processed_at of a job that is {job['status']}"
+            )
             if held and job["lease_token"] in shown["leases"]:
                 allow(shown["leases"][job["lease_token"]]["owner"] == job["lock_owner"], "another owner")
 
@@ -304,7 +308,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _check_status(self) -> None:
         status, jobs = self.queue.status(), list(self.model.jobs.values())
-        counts = {name: sum(job.status == name for job in jobs) for name in ("processing", "completed", "failed")}
+        counts = {
+            name: sum(job.status == name for job in jobs) for name in ("processing", "completed", "failed")
+        }
         for name, count in counts.items():
             allow(getattr(status, name) == count, f"{getattr(status, name)} {name}, not {count}")
         due = len(self.model.due())
@@ -342,7 +348,11 @@ HELD = "j.status = 'processing' AND j.lease_token = $token"
 MUTATIONS: dict[str, tuple[str, str, str]] = {
     "token not checked on heartbeat": ("jobs/heartbeat", " AND j.lease_token = lease.token", ""),
     "heartbeat of an ended lease": ("jobs/heartbeat", "l.open = true AND ", ""),
-    "attempts counted at lease": ("jobs/lease_grant", "'processing',", "'processing', j.attempts = j.attempts + 1,"),
+    "attempts counted at lease": (
+        "jobs/lease_grant",
+        "'processing',",
+        "'processing', j.attempts = j.attempts + 1,",
+    ),
     "release of someone else's job": ("jobs/release", HELD, "j.status = 'processing'"),
     "complete with any token": ("jobs/complete", HELD, "j.status = 'processing'"),
     "fail with any token": ("jobs/fail", HELD, "j.status = 'processing'"),
@@ -355,9 +365,21 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     ),
     "force ignored": ("jobs/requeue", " OR (row.force AND j.status = 'completed')", ""),
     "attempts kept by a re-enqueue": ("jobs/requeue", "j.attempts = 0, ", ""),
-    "crash counted for work that never began": ("jobs/recover_jobs", "CASE WHEN started THEN 1 ELSE 0 END", "1"),
-    "a crash counts an attempt": ("jobs/recover_jobs", "SET j.crashes = crashes,", "SET j.crashes = crashes, j.attempts = j.attempts + 1,"),  # fmt: skip
-    "released jobs go to the end": ("jobs/release", "SET j.status = 'pending'", "SET j.status = 'pending', j.available_at = $now"),  # fmt: skip
+    "crash counted for work that never began": (
+        "jobs/recover_jobs",
+        "CASE WHEN started THEN 1 ELSE 0 END",
+        "1",
+    ),
+    "a crash counts an attempt": (
+        "jobs/recover_jobs",
+        "SET j.crashes = crashes,",
+        "SET j.crashes = crashes, j.attempts = j.attempts + 1,",
+    ),
+    "released jobs go to the end": (
+        "jobs/release",
+        "SET j.status = 'pending'",
+        "SET j.status = 'pending', j.available_at = $now",
+    ),
     "tokens that do not rise": ("jobs/lease_grant", "c.seq + size($leases)", "c.seq"),
     "lease in a pause": ("jobs/lease_judge", "c.paused_until AS", "null AS"),
     "start in a halt": ("jobs/start", "WHEN c.halted THEN 'halted' ", ""),
@@ -375,6 +397,4 @@ def test_the_machine_finds_what_is_planted(
     name, old, new = MUTATIONS[mutation]
     plant(monkeypatch, NATIVE | {name: mutated(name, (old, new))})
     with pytest.raises(NotAllowed):
-        run_machine(
-            jobs_db, queue_settings(**SETTINGS), histories=PATIENCE, phases=[Phase.generate]
-        )
+        run_machine(jobs_db, queue_settings(**SETTINGS), histories=PATIENCE, phases=[Phase.generate])

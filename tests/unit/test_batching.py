@@ -60,7 +60,9 @@ def test_whoever_was_due_first_is_in_the_first_batch() -> None:
 
 
 @given(
-    due=st.lists(st.builds(Candidate, st.uuids().map(str), st.integers(0, 50), st.integers(0, 4)), max_size=60),
+    due=st.lists(
+        st.builds(Candidate, st.uuids().map(str), st.integers(0, 50), st.integers(0, 4)), max_size=60
+    ),
     bounds=st.builds(Bounds, st.integers(1, 9), st.none() | st.integers(1, 60), crashes=st.integers(0, 3)),
 )
 def test_every_job_is_in_one_batch_within_the_bounds(due: list[Candidate], bounds: Bounds) -> None:

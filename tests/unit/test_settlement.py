@@ -18,7 +18,9 @@ def settling(verdicts: Verdicts) -> Settling:
     return Settling("1-00000000", verdicts, None, True, POLICY, Random(1), 0)
 
 
-def failure(job_id: str = "a", category: ErrorCategory = ErrorCategory.TRANSIENT, attempts: int = 0) -> Failure:
+def failure(
+    job_id: str = "a", category: ErrorCategory = ErrorCategory.TRANSIENT, attempts: int = 0
+) -> Failure:
     job = LeasedJob(job_id, "entity", "mock", "v", attempts, 3)
     return Failure(job, Fault(category, FaultKind.OUTAGE, "APITimeoutError", "too slow"))
 
