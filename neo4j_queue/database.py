@@ -6,12 +6,14 @@ task's rows. `Database` therefore opens a driver at first use and opens a new on
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
+
+from neo4j_queue.bulk import Bulk
 
 # Nothing may wait without an end. A statement has at most the server's own transaction timeout; these bound the
 # rest: opening a socket, waiting for a free one, and repeating a transaction after a transient error.
@@ -96,7 +98,7 @@ class Database:
     def autocommit(self, query: str, **parameters: Any) -> list[Record]:
         """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
         with self.driver().session(database=self.address.database) as session:
-            return list(session.run(query, parameters))
+            return list(session.run(query, _quiet(parameters)))
 
     def close(self) -> None:
         """Closes this process's driver; the next statement would open a new one."""
@@ -114,7 +116,12 @@ class Database:
 
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:
     """All rows of one statement inside a transaction."""
-    return list(tx.run(query, parameters))
+    return list(tx.run(query, _quiet(parameters)))
+
+
+def _quiet(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same parameters, cheap to describe: the driver formats each of them for every statement."""
+    return {name: Bulk(value) if type(value) is list else value for name, value in parameters.items()}
 
 
 def dicts(records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -240,25 +240,10 @@ def test_an_entity_deleted_while_its_writer_waits_is_created_anew_without_the_co
     test_an_entity_deleted_while_its_writer_waits_is_created_anew(graph, graph_db, while_open)
 
 
-def test_a_text_that_changes_while_its_writer_waits_is_judged_after_the_wait(
-    graph: EntityGraph, graph_db: Database, embed: Callable[..., Any], while_open: Callable[..., Any]
-) -> None:
-    """Seen to fail with both writes taken out of graph/upsert, `n._created = false` and `n += row.properties`: it
-    did not wait, and called the entity fresh.
-    """
-    graph.create_entities([EntityInput("Ada", "person")])
-    embed("Ada")
-    while_open(
-        "MATCH (n:Entity {name: 'Ada'}) SET n.entityType = 'poet'",
-        lambda: graph.create_entities([{"name": "Ada"}]),
-    )
-    assert pending(graph_db) == {"Ada"}
-
-
 def test_a_soft_delete_that_commits_while_its_writer_waits_is_undone_and_reported(
     graph: EntityGraph, graph_db: Database, while_open: Callable[..., Any]
 ) -> None:
-    """Seen to fail with `ON MATCH SET n._created = false` taken out: judged before the wait, it was `unchanged`."""
+    """Seen to fail with the writes of `_created` taken out of graph/upsert: judged before the wait, `unchanged`."""
     graph_db.write("CREATE (:Entity {name: 'Ada'})")
     (result,) = while_open(
         "MATCH (n:Entity {name: 'Ada'}) SET n.validTo = 1", lambda: graph.create_entities([{"name": "Ada"}])
@@ -295,7 +280,7 @@ def test_an_entity_that_goes_away_while_its_change_waits_is_not_found(
     change: Callable[[EntityGraph], Any],
     before: str,
 ) -> None:
-    """Seen to fail with `SET n._lock = true` taken out of the statements of the changes."""
+    """Seen to fail with the two writes of `_lock` taken out of the statements."""
     graph_db.write("CREATE (:Entity {name: 'Ada'})")
     with pytest.raises(EntityNotFound):
         while_open("MATCH (n:Entity {name: 'Ada'}) " + before, lambda: change(graph))
@@ -325,7 +310,7 @@ def test_observations_are_added_and_removed_in_the_form_they_are_stored_in(
 
 
 def test_observations_added_at_the_same_time_are_all_kept(graph: EntityGraph) -> None:
-    """Seen to fail with `SET n._lock = true` taken out of graph/lock_observations: updates got lost."""
+    """Seen to fail with the two writes of `_lock` taken out of graph/lock_observations: updates got lost."""
     graph.create_entities([EntityInput("Ada")])
     ready = threading.Barrier(6)
 

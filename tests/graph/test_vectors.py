@@ -98,8 +98,8 @@ def test_a_change_that_commits_while_the_write_waits_keeps_the_vector_out(
     unique: bool,
     without_constraint: Callable[[], None],
 ) -> None:
-    """Seen to fail (the edit, the rename and the soft delete) with `SET n._lock = true` taken out of the statement:
-    a REMOVE alone takes no lock when there is nothing to remove.
+    """Seen to fail with the two writes of `_lock` taken out of the statement. With only `SET` taken out it fails on a
+    database that has never seen `_lock`: there, a REMOVE takes no lock.
     """
     if not unique:
         without_constraint()
@@ -138,8 +138,8 @@ def test_an_edit_that_commits_while_the_write_waits_is_seen_by_the_exact_fence_t
     write_of: Callable[..., VectorWrite],
     while_open: Callable[..., Any],
 ) -> None:
-    """Numbers are judged by the client under the lock. Seen to fail with `SET n._lock = true` taken out of
-    graph/lock_sources.
+    """Numbers are judged by the client under the lock. Seen to fail with the two writes of
+    `_lock` taken out of graph/lock_sources.
     """
     graph.create_entities([{"name": "Ada", "entityType": 1.5}])
     (text,) = graph.read_texts(["Ada"])
@@ -283,7 +283,7 @@ def test_an_edit_while_the_outbox_is_cleared_keeps_the_mark(
     embed: Callable[..., set[tuple[str, str]]],
     while_open: Callable[..., Any],
 ) -> None:
-    """Seen to fail with `SET n._lock = true` taken out of graph/lock_pending."""
+    """Seen to fail with the two writes of `_lock` taken out of graph/lock_pending."""
     graph.create_entities([ADA])
     embed("Ada")
     graph_db.write(MATCH_ADA + "SET n:EmbedPending")

@@ -8,7 +8,6 @@ from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import Verdicts
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.retention import CleanupFailed
 from neo4j_queue.settings import Settings
@@ -152,7 +151,7 @@ def test_ended_leases_are_kept_for_a_day_and_open_ones_for_ever(
 ) -> None:
     queue.enqueue([request(n) for n in range(20)])
     ended, unfinished = running(queue), running(queue)
-    queue.settle(ended.token, Verdicts(completed=ended.ids))
+    queue.complete(ended.token, ended.ids)
     clock.advance(DAY_MS)
     assert queue.cleanup().leases_pruned == 0
     clock.advance(1)

@@ -4,7 +4,8 @@
 //             properties (names of the source properties), model
 // rows:       uid, hash of each vector written
 // locks:      entities in the order of `writes`, by the write of `_lock`. It must be a write of a value: removing a
-//             property that is not there takes no lock, and the fence would be judged on the values before the wait.
+//             property whose name the database has never seen takes no lock, and the fence would be judged on the values
+//             before the wait.
 UNWIND $writes AS row
 MATCH (n:__LABEL__ {__KEY__: row.uid})
 SET n._lock = true
