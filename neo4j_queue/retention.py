@@ -86,11 +86,12 @@ def _native(database: Database, parameters: Mapping[str, Any]) -> int:
     removed = 0
     while True:
         page = database.read(statement("retention/expired"), cutoff=parameters["cutoff"], limit=PAGE)
-        if not page:
-            return removed
         batch = [{"id": row["id"]} for row in page]
         (row,) = database.write(statement("retention/remove"), _batch=batch, **parameters)
         removed += int(row["removed"])
+        # A page of which nothing could be removed is in somebody else's hands; asking again might never end.
+        if len(page) < PAGE or not row["removed"]:
+            return removed
 
 
 def _pages(database: Database, name: str, cutoff: int) -> int:

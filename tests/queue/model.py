@@ -144,6 +144,10 @@ class QueueModel:
         """What may be leased now."""
         return [job for job in self.jobs.values() if job.status == "pending" and job.available_at <= self.now]
 
+    def running(self) -> list[Job]:
+        """What somebody holds."""
+        return [job for job in self.jobs.values() if job.status == "processing"]
+
     def lease(self, owner: str, batches: int, given: Sequence[tuple[str, Sequence[str]]]) -> None:
         """`given`: token and job ids of each lease that the real queue made."""
         if self.halted or self.paused_until > self.now:
