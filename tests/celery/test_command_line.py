@@ -12,6 +12,7 @@ import pytest
 from neo4j_queue.jobs import JobRequest
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import ROOT
+from tests.waiting import wait_until
 
 STATUS_KEYS = [
     "pending", "delayed", "processing", "started", "completed", "failed", "total", "oldest_pending_seconds",
@@ -203,6 +204,7 @@ def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
 def test_doctor_is_content_when_everything_is_there(world: World, run: Run) -> None:
     world.celery.control()
     world.celery.embed()
+    wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
 
     answer = run("doctor", "--json")
     assert answer["ok"] is True
