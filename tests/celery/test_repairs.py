@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import CeleryProcess
-from tests.provider_server import ProviderServer, error
+from tests.provider_server import ProviderServer
 from tests.waiting import wait_until
 
 DRAIN_S = 60.0
@@ -69,7 +69,6 @@ def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: Provide
     world.create(3)
     status = world.queue.status()
     assert (status.pending, status.pause_reason) == (3, "maintenance")
-    provider.reply_always(error(400, {"error": {"message": "no such thing"}}))
     provider.close_gate()
     assert call(world, control, "tasks.repair.resume")["was_paused"] is True
     provider.wait_for(waiting=1)
@@ -79,7 +78,6 @@ def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: Provide
     assert call(world, control, "tasks.repair.release", running)["released"] == len(running)
     assert world.queue.status().processing == 0
     provider.open_gate()
-    provider.reply_always(None)
     call(world, control, "tasks.repair.resume")
     world.drained(within_s=DRAIN_S)
     world.jobs_db.write(
