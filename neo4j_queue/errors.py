@@ -292,13 +292,17 @@ class ErrorBody:
         The client has already taken the value of `error` out of an object, so an inner object or a bare text
         arrive here as well.
         """
+        while True:  # unpacked level by level: a body may be nested deeper than the stack is
+            match body:
+                case [Mapping() as body, *_]:
+                    pass
+                case {"error": (Mapping() | str()) as body}:
+                    pass
+                case {"detail": Mapping() as body}:
+                    pass
+                case _:
+                    break
         match body:
-            case [Mapping() as first, *_]:
-                return cls.of(first)
-            case {"error": (Mapping() | str()) as inner}:
-                return cls.of(inner)
-            case {"detail": Mapping() as inner}:
-                return cls.of(inner)
             case {"detail": [*problems]}:
                 return cls("; ".join(_validation_problem(problem) for problem in problems))
             case {"detail": str(text)}:
@@ -316,7 +320,11 @@ def _validation_problem(problem: Any) -> str:
     """One problem of a validating server: where and what, without the rejected value, which is our text."""
     if not isinstance(problem, Mapping):
         return str(problem)
-    where = ".".join(str(part) for part in problem.get("loc", ()))
+    match problem.get("loc"):
+        case [*parts]:
+            where = ".".join(map(str, parts))
+        case other:
+            where = str(other)
     return f"{where}: {problem.get('msg', '')}"
 
 

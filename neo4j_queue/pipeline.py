@@ -252,8 +252,11 @@ class Pipeline:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _settle(self, work: Work, fault: Fault | None, because: str | None = None) -> Settlement:
-        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt."""
-        if fault is not None:
+        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.
+
+        Whoever lost the lease restrains nobody: his news may be older than the repair of what he met.
+        """
+        if fault is not None and work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
             self._restrain(fault)
         verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault)
         settlement = self._queue.settle(work.token, verdicts, spent=work.sent.spent(self._monotonic()))

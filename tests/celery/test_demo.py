@@ -1,5 +1,6 @@
 """`neo4j-queue demo` as people run it: a process of its own, with real workers, beat and databases."""
 
+import contextlib
 import itertools
 import re
 import signal
@@ -60,11 +61,12 @@ class Demo:
 
     def celery(self, *words: str) -> list[psutil.Process]:
         """Its live Celery main processes whose command line has all these words."""
-        return [
-            child
-            for child in self.process.children()
-            if child.status() != psutil.STATUS_ZOMBIE and {"celery", *words} <= set(child.cmdline())
-        ]
+        found = []
+        for child in self.process.children():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may end while it is looked at
+                if child.status() != psutil.STATUS_ZOMBIE and {"celery", *words} <= set(child.cmdline()):
+                    found.append(child)
+        return found
 
 
 @dataclass(frozen=True)

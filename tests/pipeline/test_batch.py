@@ -221,6 +221,21 @@ def test_a_limit_is_no_verdict(bench: Bench, reply: Reply, pause_of: tuple[int, 
     assert bench.job("a")["attempts"] == 0
 
 
+@pytest.mark.parametrize("status", [401, 429])
+def test_late_news_of_a_lost_lease_restrain_nobody(bench: Bench, status: int) -> None:
+    """Taken back by hand, and repaired, while the request was on its way: its refusal is old news.
+
+    Guard: `_settle` asks for the lease before `_restrain`. Without it the queue is halted, or pauses.
+    """
+    bench.create("a")
+    bench.provider.reply_next(error(status))
+    run_while_asking(
+        bench, lambda: bench.queue.release_jobs([job["id"] for job in bench.queue.jobs(limit=10)])
+    )
+    state = bench.queue.status()
+    assert (state.pending, state.halted, state.pause_reason) == (1, False, None)
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_configuration_halts_and_charges_nobody(bench: Bench, status: int) -> None:
     """C5: what was leased before the halt gives itself back, and `resume` goes on."""

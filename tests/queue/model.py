@@ -144,6 +144,11 @@ class QueueModel:
         """What may be leased now."""
         return [job for job in self.jobs.values() if job.status == "pending" and job.available_at <= self.now]
 
+    def is_begun(self, token: str) -> bool:
+        """Is a lease open, and its work being done?"""
+        lease = self.leases.get(token)
+        return lease is not None and lease.open and lease.started_at is not None
+
     def running(self) -> list[Job]:
         """What somebody holds."""
         return [job for job in self.jobs.values() if job.status == "processing"]

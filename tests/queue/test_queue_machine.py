@@ -4,20 +4,16 @@ The clock is the test's own, so that back-off, locks and retention pass without 
 once (recovery without its second look, above all) cannot show here: see test_queue_races.py.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.errors import Flaky
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from neo4j_queue.control import FAIR_EVERY
 from neo4j_queue.database import Database
@@ -79,19 +75,80 @@ RETURN coalesce(c.halted, false) AS halted,
 """
 
 KEYS = st.sampled_from("abcdefg")
-# Which lease, the youngest being 0: most messages are about the last few.
-PICK = st.sampled_from([0, 0, 0, 1, 1, 2, 2, 3, 5, 9])
-CATEGORIES = st.sampled_from(list(ErrorCategory))
-# From nothing to "the retention is over"; most are of the size of back-off and locks.
-JUMPS = st.sampled_from([1, 1_000, 1_000, 2_000, 2_000, 3_001, 6_001, 6_001, 60_000, 8 * DAY_MS])
-given_leases = precondition(lambda self: bool(self.given))
+WISHES = st.builds(Wish, KEYS, st.integers(0, 9), st.booleans())
+MOSTLY = st.sampled_from([True, True, True, False])
+
+
+# What happens how often. One rule picks among them: hypothesis leaves a random half of a machine's rules out of each
+# history, and a history without leases shows nothing.
+WEIGHTS = {
+    "enqueue": 4,
+    "enqueue_several": 1,
+    "lease": 5,
+    "start": 2,
+    "heartbeat": 2,
+    "complete": 2,
+    "fail": 3,
+    "release": 2,
+    "speak_with_another_token": 5,
+    "settle_at_the_end": 2,
+    "worker_dies": 1,
+    "time_passes": 5,
+    "recover": 3,
+    "take_back": 1,
+    "retry_failed": 2,
+    "cleanup": 1,
+    "pause": 1,
+    "halt": 1,
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens, and everything that any step may want to know.
+
+    All of it is drawn for every step: what is drawn must not depend on what the real queue did before.
+    """
+
+    name: str
+    owner: str
+    wish: Wish
+    second_wish: Wish
+    category: ErrorCategory
+    pick: int
+    other: int
+    number: int
+    ms: int
+    mostly: bool
+    maybe: bool
+
+
+STEP = st.builds(
+    Step,
+    name=st.sampled_from([name for name, weight in WEIGHTS.items() for _ in range(weight)]),
+    owner=st.sampled_from(["w1", "w2"]),
+    wish=WISHES,
+    second_wish=WISHES,
+    category=st.sampled_from(list(ErrorCategory)),
+    # Which lease or job, the youngest being 0: most messages are about the last few.
+    pick=st.sampled_from([0, 0, 0, 1, 1, 2, 2, 3, 5, 9]),
+    other=st.integers(0, 6),
+    number=st.integers(0, 3),
+    # Of the size of back-off and locks.
+    ms=st.sampled_from([1, 500, 1_000, 1_000, 2_000, 2_000, 3_001, 6_001, 60_000]),
+    mostly=MOSTLY,
+    maybe=st.booleans(),
+)
+ACTS = ("complete", "fail", "release", "heartbeat")
 
 
 class QueueMachine(RuleBasedStateMachine):
     """One history. The databases and settings are those of the test that runs it."""
 
-    def __init__(self, database: Database, queue_settings: Settings) -> None:
+    def __init__(self, database: Database, queue_settings: Settings, seen: Counter[str]) -> None:
         super().__init__()
+        # What really happened, over all histories.
+        self.seen = seen
         self.database = database
         self.clock = Clock()
         self.queue = EmbedQueue(database, queue_settings, clock=self.clock)
@@ -99,21 +156,24 @@ class QueueMachine(RuleBasedStateMachine):
         # Every lease ever given: token, owner, and the jobs as they were then.
         self.given: list[tuple[str, str, list[str]]] = []
         self.dead: set[str] = set()
+        self.shown: dict[str, Any] = {}
         self.database.autocommit(WIPE)
 
     @initialize(keys=st.lists(KEYS, min_size=3, max_size=6))
     def begin(self, keys: list[str]) -> None:
         self._enqueue([Wish(key, 1, False) for key in keys])
 
+    @rule(step=STEP)
+    def one_step(self, step: Step) -> None:
+        getattr(self, step.name)(step)
+
     # -- into the queue --------------------------------------------------------------------------------------
 
-    @rule(key=KEYS, priority=st.integers(0, 9), force=st.booleans())
-    def enqueue(self, key: str, priority: int, force: bool) -> None:
-        self._enqueue([Wish(key, priority, force)])
+    def enqueue(self, step: Step) -> None:
+        self._enqueue([step.wish])
 
-    @rule(wishes=st.lists(st.builds(Wish, KEYS, st.integers(0, 9), st.booleans()), max_size=4))
-    def enqueue_several(self, wishes: list[Wish]) -> None:
-        self._enqueue(wishes)
+    def enqueue_several(self, step: Step) -> None:
+        self._enqueue([step.wish, step.second_wish, step.wish])
 
     def _enqueue(self, wishes: Sequence[Wish]) -> None:
         requests = [JobRequest(w.key, MODEL, "v", priority=w.priority, force=w.force) for w in wishes]
@@ -122,79 +182,95 @@ class QueueMachine(RuleBasedStateMachine):
 
     # -- lease and start -------------------------------------------------------------------------------------
 
-    @rule(owner=st.sampled_from(["w1", "w2"]), batches=st.integers(1, 3), start=st.booleans())
-    def lease(self, owner: str, batches: int, start: bool) -> None:
+    def lease(self, step: Step) -> None:
+        self._lease_some(step.owner, max(1, step.number), start=step.mostly)
+
+    def _lease_some(self, owner: str, batches: int, *, start: bool) -> None:
         result = self.queue.lease(owner, batches=batches)
         self.model.lease(owner, batches, [(lease.token, lease.job_ids) for lease in result.leases])
         for lease in result.leases:
             self.given.append((lease.token, owner, list(lease.job_ids)))
+            self.seen["leased"] += 1
             if start:
                 self._start(lease.token, list(lease.job_ids))
 
-    @given_leases
-    @rule(pick=PICK)
-    def start(self, pick: int) -> None:
+    def start(self, step: Step) -> None:
         """Of any lease, young or old, begun or ended: messages come late and twice."""
-        token, _, ids = self._lease(pick)
-        self._start(token, ids)
+        for token, _, ids in self._some_lease(step):
+            self._start(token, ids)
 
     def _start(self, token: str, ids: list[str]) -> None:
         start = self.queue.start(token, ids)
         refused, jobs = self.model.start(token, ids)
         allow(start.refused == refused, f"start was {start.refused}, not {refused}")
         allow({job.id for job in start.jobs} == jobs, "other jobs than those that are held")
+        self.seen[start.refused or "started"] += 1
         for job in start.jobs:
             allow(job.attempts == self.model.jobs[job.id].attempts, "attempts that nobody counted")
 
-    def _lease(self, pick: int) -> tuple[str, str, list[str]]:
-        """One of the leases given so far, the youngest first."""
-        return self.given[-1 - pick % len(self.given)]
+    def _some_lease(self, step: Step) -> list[tuple[str, str, list[str]]]:
+        """One of the leases given so far: mostly one that is open, and a young one; none before the first."""
+        alive = [
+            lease
+            for lease in self.given
+            if lease[0] in self.model.leases and self.model.leases[lease[0]].open
+        ]
+        some = alive if alive and step.mostly else self.given
+        return [some[-1 - step.pick % len(some)]] if some else []
 
     # -- holders, in time and too late -----------------------------------------------------------------------
 
-    @given_leases
-    @rule(picks=st.lists(PICK, min_size=1, max_size=3))
-    def heartbeat(self, picks: list[int]) -> None:
+    def heartbeat(self, step: Step) -> None:
         """Of leases whose worker lives."""
-        alive = (
-            [lease for lease in map(self._lease, picks) if lease[1] not in self.dead] if self.given else []
-        )
-        beats = {token: ids for token, _, ids in alive}
-        allow(self.queue.heartbeat(beats) == self.model.heartbeat(beats), "another heartbeat")
+        alive = [lease for lease in self.given[-1 - step.pick :] if lease[1] not in self.dead]
+        self._beat({token: ids for token, _, ids in alive})
 
-    @given_leases
-    @rule(pick=PICK)
-    def complete(self, pick: int) -> None:
-        token, _, ids = self._lease(pick)
-        self._settle(token, completed=ids)
+    def _beat(self, beats: dict[str, list[str]]) -> None:
+        beaten = self.queue.heartbeat(beats)
+        allow(beaten == self.model.heartbeat(beats), "another heartbeat")
+        self.seen["heartbeat"] += len(beaten)
 
-    @given_leases
-    @rule(pick=PICK, category=CATEGORIES, whole=st.booleans())
-    def fail(self, pick: int, category: ErrorCategory, whole: bool) -> None:
-        token, _, ids = self._lease(pick)
-        self._settle(token, failed=[(job_id, category) for job_id in (ids if whole else ids[:1])])
+    def complete(self, step: Step) -> None:
+        for token, _, ids in self._some_lease(step):
+            self._settle(token, completed=ids)
 
-    @given_leases
-    @rule(pick=PICK)
-    def release(self, pick: int) -> None:
-        token, _, ids = self._lease(pick)
-        self._settle(token, released=ids)
+    def fail(self, step: Step) -> None:
+        for token, _, ids in self._some_lease(step):
+            failed = ids if step.maybe else ids[:1]
+            self._settle(token, failed=[(job_id, step.category) for job_id in failed])
 
-    @given_leases
-    @rule(pick=PICK, other=PICK, act=st.sampled_from(["complete", "fail", "release"]))
-    def act_on_somebody_elses_jobs(self, pick: int, other: int, act: str) -> None:
-        """With one's own token, live or not, on jobs that another lease holds or held."""
-        token, ids = self._lease(pick)[0], self._lease(other)[2]
-        failed = [(job_id, ErrorCategory.TRANSIENT) for job_id in ids] if act == "fail" else []
-        completed, released = (ids if act == name else [] for name in ("complete", "release"))
-        self._settle(token, completed=completed, failed=failed, released=released)
+    def release(self, step: Step) -> None:
+        for token, _, ids in self._some_lease(step):
+            self._settle(token, released=ids)
 
-    @given_leases
-    @rule(pick=PICK, category=CATEGORIES)
-    def settle_at_the_end(self, pick: int, category: ErrorCategory) -> None:
+    def speak_with_another_token(self, step: Step) -> None:
+        """Of a job that somebody holds, with the token of another lease, live or long ended."""
+        running = self.model.running()
+        if not running or len(self.given) < 2:
+            return
+        job = running[step.other % len(running)]
+        others = [token for token, _, _ in self.given if token != job.lease_token]
+        begun = [token for token in others if self.model.is_begun(token)]
+        some = begun if begun and step.mostly else others
+        token, ids = some[-1 - step.pick % len(some)], [job.id]
+        before = self.shown["jobs"][job.id]
+        act = ACTS[step.number]
+        if act == "complete":
+            self._settle(token, completed=ids)
+        elif act == "fail":
+            self._settle(token, failed=[(job.id, ErrorCategory.TRANSIENT)])
+        elif act == "release":
+            self._settle(token, released=ids)
+        else:
+            self._beat({token: ids})
+        allow(self._snapshot()["jobs"][job.id] == before, "another token changed a job")
+        self.seen["other token"] += 1
+
+    def settle_at_the_end(self, step: Step) -> None:
         """As the pipeline does: one job done, one failed, and the lease ended whatever became of the rest."""
-        token, _, ids = self._lease(pick)
-        self._settle(token, completed=ids[:1], failed=[(i, category) for i in ids[1:2]], final=True)
+        for token, _, ids in self._some_lease(step):
+            failed = [(job_id, step.category) for job_id in ids[1:2]]
+            self._settle(token, completed=ids[:1], failed=failed, final=True)
 
     def _settle(
         self,
@@ -220,52 +296,71 @@ class QueueMachine(RuleBasedStateMachine):
         )
         changed = settlement.completed | settlement.released | {f.failure.job.id for f in settlement.failed}
         allow(changed == expected, f"changed {changed}, not {expected}")
+        self.seen.update(completed=len(settlement.completed), released=len(settlement.released))
+        self.seen.update("failed" if stored.reason else "failed once" for stored in settlement.failed)
         given = {*completed, *(job_id for job_id, _ in failed), *released}
         allow(settlement.lost == given - expected, "lost jobs that were not lost")
 
     # -- faults, time and operators --------------------------------------------------------------------------
 
-    @rule(owner=st.sampled_from(["w1", "w2"]))
-    def worker_dies(self, owner: str) -> None:
+    def worker_dies(self, step: Step) -> None:
         """Its heartbeats end for this history; what it had sent before may still arrive."""
-        self.dead.add(owner)
+        self.dead.add(step.owner)
 
-    @rule(ms=JUMPS)
-    def time_passes(self, ms: int) -> None:
-        self.model.now = self.clock.advance(ms)
+    def time_passes(self, step: Step) -> None:
+        self.model.now = self.clock.advance(step.ms)
 
-    @rule()
-    def recover(self) -> None:
-        recovered = {job.id: job.started for job in self.queue.recover_stale()}
-        allow(recovered == self.model.recover(), "another recovery")
+    def recover(self, _: Step) -> None:
+        self._recover()
 
-    @given_leases
-    @rule(pick=PICK)
-    def an_operator_takes_jobs_back(self, pick: int) -> None:
-        ids = self._lease(pick)[2]
-        allow(set(self.queue.release_jobs(ids)) == self.model.release_jobs(ids), "another release")
+    def _recover(self) -> None:
+        recovered = self.queue.recover_stale()
+        allow({job.id: job.started for job in recovered} == self.model.recover(), "another recovery")
+        self.seen.update("worker lost" if job.failed else "recovered" for job in recovered)
 
-    @rule(category=st.none() | CATEGORIES)
-    def retry_failed(self, category: ErrorCategory | None) -> None:
-        name = str(category) if category else None
-        allow(self.queue.retry_failed(category=name) == self.model.retry_failed(name), "another retry")
+    def take_back(self, step: Step) -> None:
+        """An operator, from whoever holds the jobs."""
+        for _, _, ids in self._some_lease(step):
+            taken = set(self.queue.release_jobs(ids))
+            allow(taken == self.model.release_jobs(ids), "another release")
+            self.seen["taken back"] += len(taken)
 
-    @rule()
-    def cleanup(self) -> None:
-        allow(self.queue.cleanup().removed == self.model.cleanup(), "another clean-up")
+    def retry_failed(self, step: Step) -> None:
+        name = str(step.category) if step.maybe else None
+        retried = self.queue.retry_failed(category=name)
+        allow(retried == self.model.retry_failed(name), "another retry")
+        self.seen["retried"] += retried
 
-    @rule(seconds=st.integers(1, 5))
-    def pause(self, seconds: int) -> None:
+    def cleanup(self, step: Step) -> None:
+        if step.maybe:
+            self.model.now = self.clock.advance(RULES.retention_ms + 1)
+        removed = self.queue.cleanup().removed
+        allow(removed == self.model.cleanup(), "another clean-up")
+        self.seen["removed"] += removed
+
+    def pause(self, step: Step) -> None:
+        self._lease_some(step.owner, 1, start=False)
+        seconds = step.number + 1
         self.model.paused_until = max(self.model.paused_until, self.clock.now + seconds * 1_000)
         allow(self.queue.pause(seconds, "429") == self.model.paused_until, "another pause")
+        self._try_to_work()
 
-    @rule()
-    def halt(self) -> None:
+    def halt(self, step: Step) -> None:
+        self._lease_some(step.owner, 1, start=False)
         allow(self.queue.halt("bad key") is not self.model.halted, "halted twice")
         self.model.halted = True
+        self._try_to_work()
+        self._resume()
 
-    @rule()
-    def resume(self) -> None:
+    def _try_to_work(self) -> None:
+        """What somebody does who has not heard of it."""
+        self._lease_some("w1", 1, start=False)
+        waiting = [lease for lease in self.model.leases.values() if lease.open and lease.started_at is None]
+        for lease in waiting[:1]:
+            self._start(lease.token, [])
+        self._recover()
+
+    def _resume(self) -> None:
         self.queue.resume()
         self.model.halted, self.model.paused_until = False, 0
 
@@ -273,7 +368,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_database_is_as_the_model_says(self) -> None:
-        shown, expected = self._snapshot(), self.model.shown()
+        self.shown = shown = self._snapshot()
+        expected = self.model.shown()
         for part, value in expected.items():
             allow(shown[part] == value, f"{part}: {shown[part]} instead of {value}")
         self._check_tokens(shown)
@@ -303,11 +399,11 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The counts add up, and enough recoveries and leases end every job."""
         self._check_status()
-        self.resume()
+        self._resume()
         for _ in range(RULES.max_crashes + len(self.model.jobs) + 2):
             self.model.now = self.clock.advance(RULES.max_delay_ms + RULES.lock_ms + 1)
-            self.recover()
-            self.lease("w1", 10, start=True)
+            self._recover()
+            self._lease_some("w1", 10, start=True)
             for token, _, ids in self.given[-10:]:
                 self._settle(token, completed=ids, final=True)
             if all(job.status in ("completed", "failed") for job in self.model.jobs.values()):
@@ -331,10 +427,11 @@ class QueueMachine(RuleBasedStateMachine):
 
 def run_machine(
     database: Database, machine_settings: Settings, *, histories: int, phases: Sequence[Phase] = tuple(Phase)
-) -> None:
-    """Runs the machine; raises `NotAllowed` where the real queue and the model part."""
+) -> Counter[str]:
+    """Runs the machine and returns what happened; raises `NotAllowed` where the real queue and the model part."""
+    seen: Counter[str] = Counter()
     run_state_machine_as_test(  # type: ignore[no-untyped-call, unused-ignore]
-        lambda: QueueMachine(database, machine_settings),
+        lambda: QueueMachine(database, machine_settings, seen),
         settings=settings(
             max_examples=histories,
             stateful_step_count=STEPS,
@@ -344,6 +441,25 @@ def run_machine(
             print_blob=True,
         ),
     )
+    return seen
+
+
+# What must have happened, or the histories prove nothing.
+EVENTS = (
+    *(
+        "leased",
+        "started",
+        "lost",
+        "halted",
+        "paused",
+        "heartbeat",
+        "completed",
+        "released",
+        "failed",
+        "failed once",
+    ),
+    *("other token", "recovered", "worker lost", "taken back", "retried", "removed"),
+)
 
 
 def test_the_queue_does_what_the_model_does(
@@ -351,11 +467,13 @@ def test_the_queue_does_what_the_model_does(
 ) -> None:
     """Issue: 200 histories of 50 steps."""
     plant(monkeypatch, NATIVE)
-    run_machine(jobs_db, queue_settings(**SETTINGS), histories=HISTORIES)
+    seen = run_machine(jobs_db, queue_settings(**SETTINGS), histories=HISTORIES)
+    assert {event: seen[event] for event in EVENTS if not seen[event]} == {}
 
 
 HELD = "j.status = 'processing' AND j.lease_token = $token"
 MUTATIONS: dict[str, tuple[str, str, str]] = {
+    "token not checked on heartbeat": ("jobs/heartbeat", " AND j.lease_token = lease.token", ""),
     "attempts counted at lease": (
         "jobs/lease_grant",
         "'processing',",
@@ -364,6 +482,18 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     "release of someone else's job": ("jobs/release", HELD, "j.status = 'processing'"),
     "complete with any token": ("jobs/complete", HELD, "j.status = 'processing'"),
     "second start": ("jobs/start", " AND l.started_at IS NULL", ""),
+    "priority lowered on re-enqueue": (
+        "jobs/requeue",
+        "CASE WHEN row.priority > j.priority THEN row.priority ELSE j.priority END",
+        "row.priority",
+    ),
+    "released jobs go to the end": (
+        "jobs/release",
+        "SET j.status = 'pending'",
+        "SET j.status = 'pending', j.available_at = $now",
+    ),
+    "tokens that do not rise": ("jobs/lease_grant", "c.seq + size($leases)", "c.seq"),
+    "lease in a pause": ("jobs/lease_judge", "c.paused_until AS", "null AS"),
 }
 
 
@@ -374,5 +504,6 @@ def test_the_machine_finds_what_is_planted(
     """The test above can fail."""
     name, old, new = MUTATIONS[mutation]
     plant(monkeypatch, NATIVE | {name: mutated(name, (old, new))})
-    with pytest.raises(NotAllowed):
+    # Flaky: found, and then not found again in the same history, for ids and ties between jobs are random.
+    with pytest.raises((NotAllowed, Flaky)):
         run_machine(jobs_db, queue_settings(**SETTINGS), histories=PATIENCE, phases=[Phase.generate])

@@ -20,8 +20,12 @@ LOCK_MS = 100_000
 START_DEADLINE_MS = 40_000
 NO_APOC = {"retention/has_apoc": "CYPHER 5\nRETURN false AS found"}
 
-pytestmark = pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard removed"])
 Plant = Callable[[Mapping[str, str]], None]
+
+
+@pytest.fixture(params=[True, False], ids=["guarded", "guard removed"])
+def guarded(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -149,12 +153,8 @@ def test_a_holder_that_waits_while_its_job_gets_a_new_one_changes_nothing(
     assert (job["status"] == "processing") is (guarded or act == "heartbeat")
 
 
-def test_a_lease_finds_what_a_release_gives_back_once_it_is_committed(
-    queue: EmbedQueue, race: Race, guarded: bool
-) -> None:
+def test_a_lease_finds_what_a_release_gives_back_once_it_is_committed(queue: EmbedQueue, race: Race) -> None:
     """Nothing to guard: what is not committed is not pending, and nobody waits for it."""
-    if not guarded:
-        pytest.skip("there is no guard to remove")
     queue.enqueue(request())
     work = running(queue)
     result = race(lambda q: q.release(work.token, work.ids), lambda q: q.lease("w2", batches=1), waits=False)

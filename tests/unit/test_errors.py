@@ -1,9 +1,11 @@
 """What an exception means for the jobs concerned (errors of the provider: test_embedders_openai.py)."""
 
+import functools
 import json
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import openai
 import pytest
@@ -172,6 +174,22 @@ json_values = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+DEEP: dict[str, Any] = functools.reduce(lambda inner, _: {"error": inner}, range(5_000), {"message": "deep"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"detail": [{"loc": None, "msg": "bad"}]}, "HTTP 422: None: bad"),
+        ({"detail": [{"loc": 7, "msg": "bad"}]}, "HTTP 422: 7: bad"),
+        (DEEP, "HTTP 422: deep"),
+    ],
+    ids=["no place", "a number for a place", "nested deeper than the stack"],
+)
+def test_a_body_of_a_strange_shape_still_gives_its_message(body: Any, message: str) -> None:
+    assert classify(_status_error(422, body)).message == message
 
 
 @given(body=json_values, status=st.integers(300, 599))

@@ -1,0 +1,242 @@
+"""A7. What each statement of the queue costs, measured on the real thing: the depth of the queue must not matter.
+
+The queue runs its own methods on a database that profiles every statement, at 1,000 and at 100,000 pending jobs.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import neo4j
+import pytest
+from neo4j import ManagedTransaction, Record
+
+from neo4j_queue import cypher
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Address, Database
+from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.local_services import LocalServices
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
+from tests.queue.interleaving import plant
+from tests.queue.scenery import (
+    BEGINNING,
+    DAY_MS,
+    Clock,
+    failures,
+    leased,
+    make_jobs,
+    request,
+    requests,
+    running,
+)
+
+SHALLOW, DEEP = 1_000, 100_000
+BATCH = 100
+# What sorts or scans a whole queue.
+SORTS = {"Sort", "Top", "PartialSort", "PartialTop"}
+WIPE = (
+    "CYPHER 5 MATCH (n) WHERE n:EmbedJob OR n:EmbedLease CALL (n) { DELETE n } IN TRANSACTIONS OF 10000 ROWS"
+)
+
+NAMES = {
+    statement(
+        f"{folder}/{file.name.removesuffix('.cypher')}"
+    ): f"{folder}/{file.name.removesuffix('.cypher')}"
+    for folder in ("jobs", "control", "health", "retention")
+    for file in files(cypher).joinpath(folder).iterdir()
+    if file.name.endswith(".cypher")
+}
+
+T = TypeVar("T")
+Plan = dict[str, Any]
+
+
+@dataclass
+class Profile:
+    """One run of a statement."""
+
+    plan: Plan
+    rows: int
+    operators: list[Plan] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.operators = list(_flattened(self.plan))
+
+    @property
+    def hits(self) -> int:
+        """Database hits in all."""
+        return sum(int(operator["dbHits"]) for operator in self.operators)
+
+    def of(self, *kinds: str) -> list[Plan]:
+        """The operators of these kinds, by the beginning of their names."""
+        return [each for each in self.operators if str(each["operatorType"]).startswith(kinds)]
+
+
+def _flattened(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for child in plan.get("children", ()):
+        yield from _flattened(child)
+
+
+class ProfiledTransaction:
+    """Hands the rows of a statement through and keeps its profile."""
+
+    def __init__(self, tx: ManagedTransaction, profiles: dict[str, list[Profile]]) -> None:
+        self._tx = tx
+        self._profiles = profiles
+
+    def run(self, query: str, parameters: dict[str, Any]) -> list[Record]:
+        result = self._tx.run(query.replace("CYPHER 5\n", "CYPHER 5 PROFILE\n", 1), parameters)  # type: ignore[arg-type, unused-ignore]
+        found = list(result)
+        plan = result.consume().profile
+        assert plan is not None
+        self._profiles[NAMES[query]].append(Profile(plan, len(found)))
+        return found
+
+
+class ProfilingDatabase(Database):
+    """Profiles every statement of its transactions, by the statement's name."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(address)
+        self.profiles: dict[str, list[Profile]] = defaultdict(list)
+
+    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
+        profiled: Callable[[ManagedTransaction], T] = lambda tx: work(  # noqa: E731
+            ProfiledTransaction(tx, self.profiles)  # type: ignore[arg-type]
+        )
+        return super().transaction(profiled, access=access)
+
+
+def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
+    """Every transition once, on batches of a hundred jobs."""
+    fresh = range(depth, depth + 10)
+    first, second = leased(queue, batches=2).leases
+    queue.start(first.token, first.job_ids)
+    queue.start(second.token, second.job_ids)
+    queue.heartbeat({lease.token: lease.job_ids for lease in (first, second)})
+    queue.complete(first.token, first.job_ids)
+    queue.release(second.token, second.job_ids[:50])
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs[:50], ErrorCategory.PERMANENT))
+    queue.fail(work.token, failures(work.jobs[50:]))
+    queue.has_due()
+    queue.status()
+    queue.states_of(requests(10))
+    queue.enqueue([request(n, priority=5) for n in fresh])
+    queue.enqueue([request(n, priority=9) for n in fresh])
+    queue.retry_failed(limit=10)
+    leased(queue)
+    clock.advance(100_001)
+    queue.recover_stale()
+    queue.cleanup()
+
+
+Measured = dict[int, dict[str, list[Profile]]]
+
+
+@pytest.fixture(scope="module")
+def measured(
+    services: LocalServices, _schema: object, make_settings: Callable[..., Settings]
+) -> Iterator[Measured]:
+    """The profiles of all statements, by depth."""
+    queue_settings = make_settings(
+        embedding_rate_limit_tokens="unlimited",
+        embed_batch_size=BATCH,
+        embed_job_retention_days=7,
+        embed_job_lock_duration_ms=100_000,
+        embed_job_start_deadline_ms=40_000,
+        embed_job_heartbeat_interval_ms=30_000,
+    )
+    profiles: Measured = {}
+    with pytest.MonkeyPatch.context() as patch, ProfilingDatabase(services.jobs.address) as database:
+        # The native clean-up: what APOC runs is the same two statements, where no profile comes out.
+        plant(patch, {"retention/has_apoc": "CYPHER 5\nRETURN false AS found"})
+        database.autocommit(WIPE)
+        for depth, more in ((SHALLOW, SHALLOW), (DEEP, DEEP - SHALLOW)):
+            make_jobs(database, more, first=depth)
+            ended = {"status": "completed", "processed_at": BEGINNING - 8 * DAY_MS}
+            make_jobs(database, 200, first=10 * DEEP + depth, **ended)
+            database.autocommit("CALL db.clearQueryCaches()")
+            database.profiles = profiles[depth] = defaultdict(list)
+            clock = Clock(BEGINNING + 10_000)
+            work_through(EmbedQueue(database, queue_settings, clock=clock), clock, depth)
+        yield profiles
+        database.autocommit(WIPE)
+
+
+# Statements whose work is a page or a batch, whatever the depth.
+BOUNDED = [
+    "jobs/lease_judge",
+    "jobs/lease_candidates",
+    "jobs/lease_grant",
+    "jobs/start",
+    "jobs/heartbeat",
+    "jobs/complete",
+    "jobs/fail",
+    "jobs/release",
+    "jobs/close_lease",
+    "jobs/recover_jobs",
+    "jobs/recover_leases",
+    "jobs/enqueue",
+    "jobs/requeue",
+    "jobs/retry_failed",
+    "jobs/of_entities",
+    "jobs/due",
+    "retention/expired",
+    "retention/remove",
+]
+
+
+@pytest.mark.parametrize("name", [*BOUNDED, "jobs/status"])
+@pytest.mark.parametrize("depth", [SHALLOW, DEEP])
+def test_no_statement_scans_the_jobs(measured: Measured, name: str, depth: int) -> None:
+    assert measured[depth][name]
+    for profile in measured[depth][name]:
+        assert profile.of("AllNodesScan") == []
+        scanned = [str(scan["args"]["Details"]) for scan in profile.of("NodeByLabelScan")]
+        assert not [details for details in scanned if "EmbedJob" in details]
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_the_cost_does_not_grow_with_the_depth(measured: Measured, name: str) -> None:
+    """Invariant 10: within 2x from 1,000 to 100,000 pending jobs."""
+    shallow = max(profile.hits for profile in measured[SHALLOW][name])
+    deep = max(profile.hits for profile in measured[DEEP][name])
+    # A statement that looks at nothing costs single hits, of which a few more mean nothing.
+    assert deep <= max(2 * shallow, 50), f"{shallow} hits at {SHALLOW}, {deep} at {DEEP}"
+
+
+@pytest.mark.parametrize("depth", [SHALLOW, DEEP])
+def test_the_candidates_of_a_lease_come_from_the_index_in_its_order(measured: Measured, depth: int) -> None:
+    """Fact 4. Fails with `ORDER BY j.available_at` alone, which sorts every due job, and without the bound."""
+    for profile in measured[depth]["jobs/lease_candidates"]:
+        assert profile.rows
+        assert profile.of(*SORTS) == []
+        read = sum(int(operator["rows"]) for operator in profile.of("NodeIndexSeek"))
+        assert profile.rows <= read <= 2 * profile.rows
+        # Each row costs its index entry and three properties.
+        assert profile.hits <= 5 * profile.rows
+
+
+def test_the_profiles_can_show_a_sort(services: LocalServices, measured: Measured) -> None:
+    """The naive order, at the depth that the test above left behind."""
+    assert measured
+    text = statement("jobs/lease_candidates").replace(
+        "j.status, j.priority, j.available_at", "j.available_at"
+    )
+    with (
+        Database(services.jobs.address) as database,
+        database.driver().session(database=services.jobs.database) as session,
+    ):
+        result = session.run(
+            text.replace("CYPHER 5\n", "CYPHER 5 PROFILE\n", 1),  # type: ignore[arg-type, unused-ignore]
+            {"priorities": [9], "limit": BATCH, "now": BEGINNING + 10_000},
+        )
+        found = list(result)
+        profile = Profile(dict(result.consume().profile or {}), len(found))
+    assert profile.of(*SORTS)
+    assert profile.hits > 5 * profile.rows
