@@ -3,6 +3,7 @@
 # everybody else gets named.
 #
 #   make demo                       the whole pipeline on the documentation of the Python standard library
+#   make chaos JOBS=20000 SEED=7 FAULTS=20   embeds while everything breaks, then audits what is left
 #   make test ARGS="-k lease -x"    arguments go to pytest; likewise to demo, bench, up and down
 #   make lint PYTHON=python3.12     another interpreter for the virtual environment
 
@@ -15,11 +16,11 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	if "$$python" -c '$(IS_NEW_ENOUGH)' 2>/dev/null; then echo "$$python"; break; fi; done)
 ARGS ?=
 
-.PHONY: help demo test lint bench up down tools
+.PHONY: help demo test lint bench chaos up down tools
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "targets: demo test lint bench up down"
+	@echo "targets: demo test lint bench chaos up down"
 
 demo: tools
 	$(BIN)/neo4j-queue demo $(ARGS)
@@ -35,6 +36,10 @@ lint: $(INSTALLED)
 
 bench: tools
 	$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: tools
+	$(BIN)/python -m benchmarks.chaos $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(FAULTS),--faults $(FAULTS)) $(ARGS)
 
 up: tools
 	$(BIN)/neo4j-queue up $(ARGS)

@@ -36,7 +36,7 @@ PEER_SLOTS = 4
 
 # The same work until it no longer gets faster, and not less than this: the first ten thousand jobs of a fresh JVM
 # take five times as long as later ones.
-WARM_UP_JOBS = 30_000
+WARM_UP_JOBS = 100_000
 WARM_UP_ROUNDS = 8
 STILL_FASTER = 1.1
 

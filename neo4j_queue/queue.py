@@ -5,9 +5,11 @@ lease is fenced by the lease token: zero rows changed means that the lease was l
 """
 
 import random
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from neo4j import Record
 from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import health, retention
@@ -155,14 +157,23 @@ class EmbedQueue:
 
         `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back).
         """
-        found = self.database.write(
-            statement("jobs/start"),
-            token=token,
-            ids=list(job_ids),
-            lock_ms=self._settings.embed_job_lock_duration_ms,
-            worker=worker,
-            now=self._clock(),
-        )
+        start_id = secrets.token_hex(8)
+
+        def begin() -> list[Record]:
+            return self.database.write(
+                statement("jobs/start"),
+                token=token,
+                ids=list(job_ids),
+                lock_ms=self._settings.embed_job_lock_duration_ms,
+                worker=worker,
+                start_id=start_id,
+                now=self._clock(),
+            )
+
+        try:
+            found = begin()
+        except IncompleteCommit:
+            found = begin()  # the lease knows whose start took place
         if not found:
             return Start((), "lost")
         row = found[0]

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from celery import signals
@@ -35,6 +36,28 @@ def warm_up(**_: Any) -> None:
     """Loads the model or the client's code once, before the pool forks, and not while a lease is waiting."""
     if "embed" in app.amqp.queues.consume_from:
         resources.embedder().warm_up()
+
+
+@signals.worker_process_init.connect
+def warm_up_process(**_: Any) -> None:
+    """Opens this pool process's clients before its first task, which would wait for them up to a second.
+
+    What needs the network is done in a thread: a database that is away must not hold up the pool, which takes a
+    process for dead that is not up within seconds. The task that comes then meets the fault itself.
+    """
+    databases = [resources.queue().database]
+    if "embed" in app.amqp.queues.consume_from:
+        resources.embedder()
+        databases.append(resources.graph().database)
+    threading.Thread(target=_connect, args=(databases,), name="warm-up", daemon=True).start()
+
+
+def _connect(databases: Sequence[Database]) -> None:
+    for database in databases:
+        try:
+            database.autocommit("RETURN 1")
+        except (Neo4jError, DriverError) as error:
+            log.debug("warm_up_failed", database=database.address.database, error=str(error))
 
 
 @signals.worker_ready.connect

@@ -1,5 +1,6 @@
 """The main job with real workers: entities in, vectors out (B5 without beat, B14, D1, E3, E6)."""
 
+import json
 import subprocess
 import sys
 
@@ -60,6 +61,59 @@ def test_an_application_needs_no_beat(make_world: MakeWorld) -> None:
     assert done.returncode == 0, done.stderr
     world.drained(within_s=DRAIN_S)
     assert world.all_fresh(50)
+
+
+BURST = """
+import threading, time
+from neo4j_queue.jobs import JobRequest
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Role, Settings
+from tasks.nudge import Nudge, enqueue_and_nudge
+
+COUNT, THREADS, SECONDS = 10_000, 8, 10.0
+with EmbedQueue.connect(Settings.load(Role.CLI)) as queue:
+    enqueue = enqueue_and_nudge(queue, Nudge())
+    began = time.monotonic()
+
+    def work(first):
+        for n in range(first, COUNT, THREADS):
+            time.sleep(max(0.0, began + n * SECONDS / COUNT - time.monotonic()))
+            enqueue([JobRequest(f"gone{n}", "mock-256", "v")])
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(time.monotonic() - began)
+"""
+
+
+def test_ten_thousand_single_enqueues_are_few_lease_transactions(make_world: MakeWorld) -> None:
+    """B15: fewer than 500 in ten seconds, and as many in proportion where the machine needs longer.
+
+    The entities do not exist, so that a job is short and the nudges of the workers are at their most frequent.
+    Guard: `INTERVAL_S` of tasks/nudge; with 0 there are thousands.
+    """
+    world = make_world(EMBED_BATCH_SIZE="100")
+    world.celery.control()
+    world.celery.embed()
+    done = subprocess.run(
+        [sys.executable, "-c", BURST],
+        env={**world.environment, "PYTHONPATH": str(ROOT)},
+        cwd=world.celery.directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seconds = float(done.stdout)
+    world.drained(within_s=DRAIN_S)
+    assert world.queue.status().completed == 10_000
+    stats = json.loads(world.celery.call("inspect", "stats", "--json").stdout)
+    leases = sum(worker["total"].get("tasks.dispatch.lease_batch", 0) for worker in stats.values())
+    assert 10 < leases < 50 * seconds
 
 
 def test_one_worker_without_queues_serves_both(make_world: MakeWorld) -> None:

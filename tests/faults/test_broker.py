@@ -11,6 +11,7 @@ from kombu.exceptions import OperationalError
 from neo4j_queue.local_services import LocalServices
 from tasks import dispatch, resources
 from tests.celery.conftest import MakeWorld
+from tests.faultkit import TcpProxy
 from tests.faults.test_processes import all_embedded
 from tests.provider_server import ProviderServer
 from tests.waiting import wait_until
@@ -67,6 +68,26 @@ def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     all_embedded(world, 50)
+
+
+def test_half_open_connections(
+    make_world: MakeWorld, provider: ProviderServer, services: LocalServices
+) -> None:
+    """Every connection to the broker goes silent without being closed, with messages on their way.
+
+    Guard: the socket timeouts of celeryconfig.py. Without them the workers wait on dead sockets for ever.
+    """
+    with TcpProxy(("127.0.0.1", services.redis.port)) as proxy:
+        world = make_world(provider, CELERY_BROKER_URL=f"redis://127.0.0.1:{proxy.port}/0")
+        world.celery.control()
+        world.celery.beat()
+        world.celery.embed(concurrency=1)
+        with provider.held():
+            world.create(100)
+            provider.wait_for(waiting=1)
+            proxy.strand()
+        all_embedded(world, 100)
+        assert proxy.connections
 
 
 def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(

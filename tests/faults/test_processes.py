@@ -1,7 +1,9 @@
 """Processes that die, freeze or are told to stop, with jobs in every state (B1, B4, B7, B9, B13)."""
 
+import itertools
 import os
 import signal
+import time
 
 import pytest
 import redis
@@ -11,6 +13,7 @@ from tests.provider_server import ProviderServer, error
 from tests.waiting import wait_until
 
 DRAIN_S = 90.0
+TWO_BEATS_S = 30.0
 
 
 def charged(world: World) -> set[int]:
@@ -223,6 +226,25 @@ def test_heartbeats_extend_what_runs_and_nothing_else(
         last_of_dead = locks()[dead.name]
         two_heartbeats()
         assert locks()[dead.name] == last_of_dead
+
+
+def test_two_beats_do_nothing_twice(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """B5: every tick comes twice, for 30 s; each text is still paid for once, and nothing is charged."""
+    world = make_world(provider, EMBED_JOB_RECOVERY_INTERVAL="1000", EMBED_JOB_HEARTBEAT_INTERVAL_MS="1500")
+    world.celery.control(concurrency=2)
+    world.celery.beat()
+    world.celery.beat()
+    world.celery.embed()
+    until = time.monotonic() + TWO_BEATS_S
+    for n in itertools.count():
+        world.create(10, prefix=f"round{n}-")
+        wait_until(lambda: not world.queue.status().unfinished, within_s=30, what="this round is done")
+        if time.monotonic() > until:
+            break
+    jobs = world.jobs()
+    assert {(job["status"], job["attempts"], job["crashes"]) for job in jobs} == {("completed", 0, 0)}
+    assert len(provider.inputs) == len(set(provider.inputs)) == len(jobs)
+    assert world.all_fresh(len(jobs))
 
 
 def test_ticks_do_not_pile_up_while_no_worker_is_there(make_world: MakeWorld) -> None:

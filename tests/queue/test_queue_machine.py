@@ -481,7 +481,7 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     ),
     "release of someone else's job": ("jobs/release", HELD, "j.status = 'processing'"),
     "complete with any token": ("jobs/complete", HELD, "j.status = 'processing'"),
-    "second start": ("jobs/start", " AND l.started_at IS NULL", ""),
+    "second start": ("jobs/start", " AND (l.started_at IS NULL OR l.start_id = $start_id)", ""),
     "priority lowered on re-enqueue": (
         "jobs/requeue",
         "CASE WHEN row.priority > j.priority THEN row.priority ELSE j.priority END",

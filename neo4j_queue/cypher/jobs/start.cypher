@@ -1,17 +1,18 @@
-// Begins the work of one lease, once: the second delivery of a message finds the lease started.
-// parameters: token, ids, lock_ms, worker, now
+// Begins the work of one lease, once: the second delivery of a message finds the lease started. The same call may
+// repeat itself, by its `start_id`: it does when the answer to its commit was lost.
+// parameters: token, ids, lock_ms, worker, start_id, now
 // rows:       at most one: blocked ('halted', 'paused' or null), jobs [{id, entity_uid, model, version, attempts,
 //             max_attempts, est_tokens}]; no row: the lease is not open, or started already
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
-WITH l WHERE l.open = true AND l.started_at IS NULL
+WITH l WHERE l.open = true AND (l.started_at IS NULL OR l.start_id = $start_id)
 MATCH (c:QueueControl {name: 'embedding'})
 WITH l, c, coalesce($now, datetime.realtime().epochMillis) AS now
 WITH l, now, CASE WHEN c.halted THEN 'halted' WHEN c.paused_until > now THEN 'paused' END AS blocked
 CALL (l, now, blocked) {
   WITH l, now WHERE blocked IS NULL
-  SET l.started_at = now, l.worker = $worker, l.lock_until = now + $lock_ms
+  SET l.started_at = now, l.start_id = $start_id, l.worker = $worker, l.lock_until = now + $lock_ms
   WITH now
   UNWIND $ids AS id
   MATCH (j:EmbedJob {id: id})

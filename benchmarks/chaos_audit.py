@@ -1,0 +1,124 @@
+"""What a chaos run left: both databases and the provider's journal, against what must hold."""
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.chaos_faults import LOSES_ANSWERS, Fault
+from benchmarks.chaos_world import DIMENSIONS, World
+from tests.provider_server import Request, vector_for
+
+PAGE = 1_000
+SAME = 1e-5
+JOBS = """
+MATCH (j:EmbedJob)
+RETURN j.entity_uid AS uid, j.status AS status, coalesce(j.attempts, 0) AS attempts, j.failure_reason AS reason
+"""
+VECTORS = "MATCH (n:Entity) WHERE n.name IN $names RETURN n.name AS name, n.embedding AS embedding"
+OPEN_LEASES = "MATCH (l:EmbedLease {open: true}) RETURN count(l) AS n"
+# A fault of the graph or of a worker may cost an answer that came shortly before it.
+IN_HAND_MS = 5_000
+# The paid answer is lost with its lease, which is given again at the latest when this has passed.
+GIVEN_AGAIN_MS = 30_000
+
+
+@dataclass(slots=True)
+class Audit:
+    """Numbers of violations, each zero in a good run, and of inputs."""
+
+    violations: dict[str, int] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+    texts: int = 0
+    inputs_paid: int = 0
+    extra: int = 0
+    explained: int = 0
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was violated."""
+        return not any(self.violations.values())
+
+    def count(self, what: str, cases: Sequence[str]) -> None:
+        """Notes a kind of violation, and some cases by name."""
+        self.violations[what] = len(cases)
+        self.examples += [f"{what}: {case}" for case in cases[:5]]
+
+
+def audit(world: World, faults: Sequence[Fault], clock_offset_ms: float) -> Audit:
+    """Reads everything. `clock_offset_ms` is what the provider's clock (s) times 1,000 lacks to the epoch."""
+    found = Audit()
+    jobs = world.queue.database.read(JOBS)
+    with_job = {row["uid"] for row in jobs}
+    found.count("jobs lost", sorted(world.versions.keys() - with_job))
+    found.count("jobs not ended", [r["uid"] for r in jobs if r["status"] not in ("completed", "failed")])
+    found.count("jobs failed", [f"{r['uid']} ({r['reason']})" for r in jobs if r["status"] == "failed"])
+    found.count("leases still open", ["open"] * world.queue.database.read(OPEN_LEASES)[0]["n"])
+    found.count("vectors that are missing or not their text's", list(_wrong_vectors(world)))
+    found.count("deleted entities that came back", _present(world, sorted(world.deleted)))
+    journal = world.provider.journal
+    failing = Counter(_uid(text) for request in journal if request.status != 200 for text in request.inputs)
+    found.count(
+        "attempts charged without a failing request",
+        [f"{r['uid']}: {r['attempts']}" for r in jobs if r["attempts"] > failing[r["uid"]]],
+    )
+    _paid(found, journal, faults, clock_offset_ms)
+    return found
+
+
+def _wrong_vectors(world: World) -> Iterator[str]:
+    names = sorted(world.versions)
+    for first in range(0, len(names), PAGE):
+        page = names[first : first + PAGE]
+        texts = {text.uid: text.text for text in world.graph.read_texts(page)}
+        vectors = {r["name"]: r["embedding"] for r in world.graph.database.read(VECTORS, names=page)}
+        for name in page:
+            right = vector_for(texts[name], DIMENSIONS) if name in texts else []
+            stored = vectors.get(name) or []
+            # The text itself is the one that was written last: an edit that went missing would show here.
+            if f"version {world.versions[name]}" not in texts.get(name, ""):
+                yield f"{name} has an old text"
+            elif len(stored) != len(right) or any(
+                abs(a - b) > SAME for a, b in zip(stored, right, strict=True)
+            ):
+                yield name
+
+
+def _present(world: World, names: Sequence[str]) -> list[str]:
+    return [row["name"] for row in world.graph.database.read(VECTORS, names=list(names))]
+
+
+def _paid(found: Audit, journal: Sequence[Request], faults: Sequence[Fault], offset_ms: float) -> None:
+    answers: dict[str, list[Request]] = defaultdict(list)
+    for request in journal:
+        if request.status == 200:
+            for text in request.inputs:
+                answers[text].append(request)
+    costly = [fault for fault in faults if fault.kind in LOSES_ANSWERS]
+    overlapping, unexplained = [], []
+    for text, requests in answers.items():
+        for earlier, later in itertools.pairwise(requests):
+            found.extra += 1
+            answered_at = offset_ms + (earlier.finished_at or earlier.at) * 1000
+            again_at = offset_ms + later.at * 1000
+            if later.at < (earlier.finished_at or earlier.at):
+                overlapping.append(_uid(text))
+            if any(
+                f.began_at - IN_HAND_MS < answered_at
+                and f.began_at < again_at
+                and f.ended_at + GIVEN_AGAIN_MS > again_at
+                for f in costly
+            ):
+                found.explained += 1
+            else:
+                unexplained.append(_uid(text))
+    found.texts = len(answers)
+    found.inputs_paid = found.texts + found.extra
+    found.count("texts with two requests at once (a lease given twice)", overlapping)
+    found.count("texts paid for twice without a crash that explains it", unexplained)
+
+
+def _uid(text: str) -> str:
+    match = re.search(r"chaos-\d+", text)
+    return match[0] if match else text[:40]

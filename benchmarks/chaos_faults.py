@@ -1,0 +1,182 @@
+"""The faults of a chaos run: what production does to the parts, one at a time, in a seeded random order."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import redis as redis_client
+
+from benchmarks.chaos_world import World
+from neo4j_queue.errors import Neo4jQueueError
+from tests.provider_server import Reply, error
+
+FREEZE_S = 3.0
+# How long a supervisor takes to start again what died, at most.
+AWAY_S = 2.0
+EDITED, DELETED = 200, 20
+
+
+@dataclass(slots=True)
+class Fault:
+    """A fault that took place. Times are epoch ms."""
+
+    kind: str
+    began_at: int
+    ended_at: int = 0
+    # Milliseconds until the first job after it was completed; None while nothing was.
+    back_after_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Chaos:
+    """Does faults to a world. Everything random comes from `random`, so that a seed is a run."""
+
+    world: World
+    random: random.Random
+    done: list[Fault] = field(default_factory=list)
+
+    def order(self, count: int) -> Iterator[str]:
+        """So many kinds: each comes once before any comes twice."""
+        kinds: list[str] = []
+        while len(kinds) < count:
+            kinds += self.random.sample(list(KINDS), len(KINDS))
+        yield from kinds[:count]
+
+    def strike(self, kind: str) -> Fault:
+        """Does one fault, to its end (what was killed or stopped runs again)."""
+        fault = Fault(kind, now_ms())
+        self.done.append(fault)
+        KINDS[kind](self)
+        fault.ended_at = now_ms()
+        return fault
+
+    # -- processes -----------------------------------------------------------------------------------------
+
+    def kill_child(self) -> None:
+        """kill -9 of one pool process of an embed worker."""
+        worker = self.random.choice(self.world.embed_workers)
+        if worker.pid is None:
+            return
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(worker.pid).children()
+            if children:
+                self.random.choice(children).kill()
+
+    def kill_worker(self) -> None:
+        """kill -9 of a whole embed worker."""
+        self._kill_process(self.random.choice(self.world.embed_workers).name)
+
+    def kill_control(self) -> None:
+        """kill -9 of the control worker."""
+        self._kill_process("control")
+
+    def kill_beat(self) -> None:
+        """kill -9 of beat."""
+        self._kill_process("beat")
+
+    def _kill_process(self, name: str) -> None:
+        process = self.world.process(name)
+        process.kill_group()
+        time.sleep(self.random.uniform(0, AWAY_S))
+        process.start()
+
+    # -- services ------------------------------------------------------------------------------------------
+
+    def flush_redis(self) -> None:
+        """Every message and every binding is gone."""
+        with redis_client.Redis.from_url(self.world.services.redis.url) as client:
+            client.flushall()
+
+    def restart_redis(self) -> None:
+        """Killed, and started empty."""
+        self.world.services.redis.kill()
+        time.sleep(self.random.uniform(0, AWAY_S))
+        self.world.services.redis.start()
+
+    def freeze_redis(self) -> None:
+        """SIGSTOP for some seconds."""
+        pid = self.world.services.redis.pid
+        if pid is None:
+            raise Neo4jQueueError("Redis is not running")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(FREEZE_S)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def restart_jobs(self) -> None:
+        """kill -9 of the jobs database, and its start."""
+        self.world.services.jobs.kill()
+        self.world.services.jobs.start()
+
+    def restart_graph(self) -> None:
+        """kill -9 of the graph database, and its start."""
+        self.world.services.graph.kill()
+        self.world.services.graph.start()
+
+    # -- the provider --------------------------------------------------------------------------------------
+
+    def provider_500(self) -> None:
+        """The next three requests fail."""
+        self.world.provider.reply_next(*[error(500)] * 3)
+
+    def provider_429(self) -> None:
+        """A rate limit that asks for a second of rest."""
+        self.world.provider.reply_next(error(429, headers={"Retry-After": "1"}))
+
+    def provider_silent(self) -> None:
+        """The next two requests are never answered."""
+        self.world.provider.reply_next(*[Reply(silent=True)] * 2)
+
+    # -- people and messages -------------------------------------------------------------------------------
+
+    def edit(self) -> None:
+        """Texts change while their old versions are queued or running."""
+        self.world.edit(self.random, EDITED)
+
+    def delete(self) -> None:
+        """Entities go away while they are queued or running."""
+        self.world.delete(self.random, DELETED)
+
+    def double_messages(self) -> None:
+        """The message of every open lease once more."""
+        self.world.double_messages()
+
+
+KINDS: dict[str, Callable[[Chaos], Any]] = {
+    "kill -9 of a pool process": Chaos.kill_child,
+    "kill -9 of an embed worker": Chaos.kill_worker,
+    "kill -9 of the control worker": Chaos.kill_control,
+    "kill -9 of beat": Chaos.kill_beat,
+    "Redis flushed": Chaos.flush_redis,
+    "Redis killed and started": Chaos.restart_redis,
+    f"Redis frozen for {FREEZE_S:.0f} s": Chaos.freeze_redis,
+    "jobs database killed and started": Chaos.restart_jobs,
+    "graph database killed and started": Chaos.restart_graph,
+    "provider: three times 500": Chaos.provider_500,
+    "provider: 429": Chaos.provider_429,
+    "provider: silent twice": Chaos.provider_silent,
+    "entities edited": Chaos.edit,
+    "entities deleted": Chaos.delete,
+    "messages doubled": Chaos.double_messages,
+}
+# What may cost an answer that was paid for: the process that held it died, or the graph was away for too long.
+LOSES_ANSWERS = frozenset(
+    {
+        "kill -9 of a pool process",
+        "kill -9 of an embed worker",
+        "jobs database killed and started",
+        "graph database killed and started",
+    }
+)
+
+
+def now_ms() -> int:
+    """The clock that the servers of this machine have too."""
+    return time.time_ns() // 1_000_000

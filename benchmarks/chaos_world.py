@@ -1,0 +1,217 @@
+"""What a chaos run disturbs: services, workers, the provider, and the entities that are written meanwhile."""
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from benchmarks.stage import Stage
+from neo4j_queue.database import Database
+from neo4j_queue.demo.processes import CeleryProcess
+from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import QueueStatus
+from neo4j_queue.local_services import LocalServices
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
+from tests.provider_server import ProviderServer
+
+DIMENSIONS = 256
+PROVIDER_LATENCY_S = 0.05
+PAGE = 200
+STOP_TIMEOUT_S = 30.0
+READY_S = 120.0
+# Short leases, so that a lost worker's jobs come back within the run; many attempts, for the provider's faults are
+# meant to be survived.
+SETTINGS = {
+    "embedding_provider": "openai",
+    "openai_api_key": "key-of-no-worth",
+    "openai_embedding_model": "chaos",
+    "neo4j_vector_dimensions": DIMENSIONS,
+    "embed_batch_size": 100,
+    "embed_request_timeout_ms": 3_000,
+    "embed_job_start_deadline_ms": 5_000,
+    "embed_job_lock_duration_ms": 10_000,
+    "embed_job_heartbeat_interval_ms": 2_000,
+    "embed_job_recovery_interval": 1_000,
+    "embed_job_retry_base_delay_ms": 500,
+    "embed_job_max_retries": 10,
+    "embed_job_max_crashes": 10,
+}
+OPEN_LEASES = """
+MATCH (j:EmbedJob) WHERE j.status = 'processing' AND j.lease_token IS NOT NULL
+RETURN j.lease_token AS token, collect(j.id) AS ids LIMIT 20
+"""
+FIRST_AFTER = """
+MATCH (j:EmbedJob) WHERE j.status = 'completed' AND j.processed_at > $at RETURN min(j.processed_at) AS at
+"""
+
+
+@dataclass(slots=True)
+class World:
+    """Leaving the context stops the workers and the provider."""
+
+    stage: Stage
+    workers: int
+    provider: ProviderServer = field(init=False)
+    settings: Settings = field(init=False)
+    graph: EntityGraph = field(init=False)
+    queue: EmbedQueue = field(init=False)
+    processes: list[CeleryProcess] = field(init=False)
+    # The version of the text of each entity that is to exist; deleted ones are not in it.
+    versions: dict[str, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    died: list[str] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        self.provider = self._open.enter_context(
+            ProviderServer(dimensions=DIMENSIONS, latency_s=PROVIDER_LATENCY_S)
+        )
+        changed = SETTINGS | {"openai_base_url": self.provider.url}
+        self.settings = self.stage.settings(**changed)
+        with Database(self.services.jobs.address) as jobs, Database(self.services.graph.address) as graph:
+            self.stage.prepare_jobs(jobs)
+            self.stage.prepare_graph(graph, self.settings)
+        # Not at the top: celeryconfig reads the environment when it is imported, and the stage has set it by now.
+        from tasks.client import open_graph
+
+        self.graph = self._open.enter_context(open_graph(self.settings))
+        self.queue = self._open.enter_context(EmbedQueue.connect(self.settings))
+        self.processes = self._crew(self.stage.environment(**changed), self.stage.directory / "workers")
+        self._open.callback(self._stop)
+        for process in self.processes:
+            process.start()
+        deadline = time.monotonic() + READY_S
+        while len(self.queue.workers()) < self.workers and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.close()
+
+    def _crew(self, environment: Mapping[str, str], directory: Path) -> list[CeleryProcess]:
+        directory.mkdir(parents=True, exist_ok=True)
+        quiet = ("--without-gossip", "--without-mingle")
+        roles = {
+            f"embed{n}": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed{n}@chaos", *quiet)
+            for n in range(self.workers)
+        }
+        roles["control"] = ("worker", "-Q", "control", "-c", "2", "-n", "control@chaos", *quiet)
+        roles["beat"] = ("beat", "--pidfile=")
+        return [CeleryProcess(name, words, environment, directory) for name, words in roles.items()]
+
+    def _stop(self) -> None:
+        for process in reversed(self.processes):
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for process in self.processes:
+            process.wait_or_kill(deadline)
+
+    @property
+    def services(self) -> LocalServices:
+        """Both databases and Redis."""
+        return self.stage.services
+
+    @property
+    def embed_workers(self) -> list[CeleryProcess]:
+        """The workers whose slots count."""
+        return [process for process in self.processes if process.name.startswith("embed")]
+
+    def process(self, name: str) -> CeleryProcess:
+        """One process by its name."""
+        return next(process for process in self.processes if process.name == name)
+
+    def restart_dead(self) -> None:
+        """Starts again what ended without having been killed here; `died` names it."""
+        for process in self.processes:
+            code = process.exit_code()
+            if code is not None:
+                self.died.append(f"{process.name} ended with {code}")
+                process.start()
+
+    # -- the entities --------------------------------------------------------------------------------------
+
+    def create(self, first: int, count: int) -> None:
+        """Writes entities `first` to `first + count - 1`, and again until they are written."""
+        names = [f"chaos-{n}" for n in range(first, first + count)]
+        self._persist(lambda: self.graph.create_entities(_entity(name, 0) for name in names))
+        self.versions.update(dict.fromkeys(names, 0))
+
+    def edit(self, chance: random.Random, count: int) -> None:
+        """Gives entities a text that was never there before."""
+        for name in self._some(chance, count):
+            self.versions[name] += 1
+        names = [name for name, version in self.versions.items() if version][-count:]
+        entries = [_entity(name, self.versions[name]) for name in names]
+        self._persist(lambda: self.graph.create_entities(entries))
+
+    def delete(self, chance: random.Random, count: int) -> None:
+        """Removes entities."""
+        for name in self._some(chance, count):
+            self._persist(lambda name=name: self._remove(name))
+            del self.versions[name]
+            self.deleted.add(name)
+
+    def _remove(self, name: str) -> None:
+        with suppress(EntityNotFound):  # an earlier try did it, and its answer was lost
+            self.graph.delete_entity(name)
+
+    def _some(self, chance: random.Random, count: int) -> list[str]:
+        return chance.sample(sorted(self.versions), min(count, len(self.versions)))
+
+    def _persist(self, write: Any) -> None:
+        """An application repeats a write that its database did not take; writes of entities are idempotent."""
+        while True:
+            try:
+                write()
+                return
+            except (DriverError, Neo4jError, OSError):
+                time.sleep(0.5)
+
+    # -- looking at it -------------------------------------------------------------------------------------
+
+    def status(self) -> QueueStatus | None:
+        """The queue, or None while it cannot be asked."""
+        try:
+            return self.queue.status()
+        except (DriverError, Neo4jError, OSError):
+            return None
+
+    def all_fresh(self) -> bool:
+        """Whether every entity has a vector, and no change waits for a better one."""
+        try:
+            coverage = self.graph.coverage()
+        except (DriverError, Neo4jError, OSError):
+            return False
+        return coverage.fresh == coverage.entities
+
+    def first_completed_after(self, at: int) -> int | None:
+        """When the first job after `at` (epoch ms) was completed, if one was."""
+        try:
+            found = self.queue.database.read(FIRST_AFTER, at=at)[0]["at"]
+        except (DriverError, Neo4jError, OSError):
+            return None
+        return None if found is None else int(found)
+
+    def double_messages(self) -> None:
+        """Sends the message of each running lease again."""
+        from tasks.app import app
+
+        for row in self.queue.database.read(OPEN_LEASES):
+            app.send_task("tasks.embed.embed_batch", args=(row["token"], row["ids"]), retry=False)
+
+    def sweep(self) -> None:
+        """What beat does every five minutes: entities whose job could not be stored get one."""
+        from tasks.app import app
+
+        app.send_task("tasks.upkeep.reconcile", retry=False)
+
+
+def _entity(name: str, version: int) -> dict[str, Any]:
+    return {"name": name, "entityType": "Chaos", "observations": [f"{name} in version {version}"]}
