@@ -70,6 +70,14 @@ class World:
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException:  # Ctrl-C between two starts
+            self._open.close()
+            raise
+        return self
+
+    def _begin(self) -> None:
         self.provider = self._open.enter_context(
             ProviderServer(dimensions=DIMENSIONS, latency_s=PROVIDER_LATENCY_S)
         )
@@ -90,7 +98,6 @@ class World:
         deadline = time.monotonic() + READY_S
         while len(self.queue.workers()) < self.workers and time.monotonic() < deadline:
             time.sleep(0.2)
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self._open.close()
@@ -145,9 +152,9 @@ class World:
 
     def edit(self, chance: random.Random, count: int) -> None:
         """Gives entities a text that was never there before."""
-        for name in self._some(chance, count):
+        names = self._some(chance, count)
+        for name in names:
             self.versions[name] += 1
-        names = [name for name, version in self.versions.items() if version][-count:]
         entries = [_entity(name, self.versions[name]) for name in names]
         self._persist(lambda: self.graph.create_entities(entries))
 
