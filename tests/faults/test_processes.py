@@ -92,9 +92,9 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
         EMBED_JOB_LOCK_DURATION_MS="60000",
     )
     world.celery.control()
-    worker = world.celery.embed(concurrency=1)
+    world.create(10)  # before the worker, whose first act leases them: there is no beat
     with provider.held():
-        world.create(10)
+        worker = world.celery.embed(concurrency=1)
         provider.wait_for(waiting=1)
         worker.send(signum)
         worker.process.wait(15)
@@ -112,9 +112,9 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
 def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: ProviderServer) -> None:
     world = make_world(provider, EMBED_SHUTDOWN_GRACE_MS="10000")
     world.celery.control()
-    worker = world.celery.embed(concurrency=1)
+    world.create(10)
     with provider.held():
-        world.create(10)
+        worker = world.celery.embed(concurrency=1)
         provider.wait_for(waiting=1)
         worker.send(signal.SIGTERM)
     worker.process.wait(20)
