@@ -11,6 +11,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import log as logs
 from neo4j_queue.database import Database
+from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
@@ -63,12 +64,26 @@ def _connect(databases: Sequence[Database]) -> None:
 @signals.worker_ready.connect
 def begin(sender: Any, **_: Any) -> None:
     """Tells the census that we are here, and takes back what a dead predecessor left."""
+    if "embed" in app.amqp.queues.consume_from:
+        _say_hello(sender)
     first_acts = ["tasks.upkeep.heartbeat"]
     if Settings.lenient().embed_job_recovery_interval:
         first_acts.append("tasks.upkeep.recover_stale")
     for name in [*first_acts, "tasks.dispatch.lease_batch"]:
         app.send_task(name, expires=FIRST_ACT_EXPIRES_S)
     _Shutdown.pool = sender.pool
+
+
+def _say_hello(consumer: Any) -> None:
+    """Puts our slots into the census ourselves: the heartbeat's question may come before we can hear it."""
+    settings = Settings.lenient()
+    try:
+        with Database(settings.jobs_address(), retry_time_s=0) as database:
+            EmbedQueue(database, settings).record_census(
+                [Worker(consumer.hostname, slots=consumer.pool.limit, leases=0)]
+            )
+    except (Neo4jError, DriverError) as error:
+        log.info("hello_unheard", error=str(error))
 
 
 class _Shutdown:
