@@ -19,8 +19,7 @@ TELLING = re.compile(
     r"already in use|OutOfMemory|No space left|Permission denied|Could not"
 )
 JAVA_FLAGS = (
-    # The default collector spends a third more processor time on the same 20,000 jobs: its barriers and its
-    # concurrent threads compete with the queries for few cores. A heap of this size is collected in milliseconds.
+    # G1 cost 1.30 processor seconds per 1,000 jobs where this one cost 0.89 (both servers, warm, two cores).
     "-XX:+UseParallelGC",
     # Compiles later, and so less of what only the boot needs: ready after 16.6 instead of 20.9 CPU seconds on
     # two busy cores, and no slower afterwards (10 boots in 11.8, but writes cost a quarter more).
