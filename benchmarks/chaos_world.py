@@ -12,7 +12,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.stage import Stage
 from neo4j_queue.database import Database
-from neo4j_queue.demo.processes import CeleryProcess
+from neo4j_queue.demo.processes import CeleryProcess, stop_all
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import QueueStatus
@@ -92,7 +92,7 @@ class World:
         self.graph = self._open.enter_context(open_graph(self.settings))
         self.queue = self._open.enter_context(EmbedQueue.connect(self.settings))
         self.processes = self._crew(self.stage.environment(**changed), self.stage.directory / "workers")
-        self._open.callback(self._stop)
+        self._open.callback(stop_all, self.processes, STOP_TIMEOUT_S)
         for process in self.processes:
             process.start()
         deadline = time.monotonic() + READY_S
@@ -112,13 +112,6 @@ class World:
         roles["control"] = ("worker", "-Q", "control", "-c", "2", "-n", "control@chaos", *quiet)
         roles["beat"] = ("beat", "--pidfile=")
         return [CeleryProcess(name, words, environment, directory) for name, words in roles.items()]
-
-    def _stop(self) -> None:
-        for process in reversed(self.processes):
-            process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for process in self.processes:
-            process.wait_or_kill(deadline)
 
     @property
     def services(self) -> LocalServices:

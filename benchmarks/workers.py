@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from neo4j_queue.demo.processes import CeleryProcess
+from neo4j_queue.demo.processes import CeleryProcess, stop_all
 from neo4j_queue.queue import EmbedQueue
 
 # A worker boots in some five seconds on a quiet machine and took a minute on one with ten busy processes.
@@ -49,11 +49,7 @@ class Workers:
 
     def stop(self) -> None:
         """Stops every process and waits until none is left; beat first, so that nothing new begins."""
-        for process in reversed(self._processes):
-            process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for process in self._processes:
-            process.wait_or_kill(deadline)
+        stop_all(self._processes, STOP_TIMEOUT_S)
 
     def wait_ready(self, queue: EmbedQueue) -> None:
         """Returns when the census knows the embed worker. Raises `WorkersLostError`."""

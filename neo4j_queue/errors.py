@@ -294,14 +294,13 @@ class ErrorBody:
         """
         while True:  # unpacked level by level: a body may be nested deeper than the stack is
             match body:
-                case [Mapping() as body, *_]:
-                    pass
-                case {"error": (Mapping() | str()) as body}:
-                    pass
-                case {"detail": Mapping() as body}:
-                    pass
-                case _:
-                    break
+                case (
+                    [Mapping() as body, *_]
+                    | {"error": (Mapping() | str()) as body}
+                    | {"detail": Mapping() as body}
+                ):
+                    continue
+            break
         match body:
             case {"detail": [*problems]}:
                 return cls("; ".join(_validation_problem(problem) for problem in problems))

@@ -7,9 +7,9 @@ lease is fenced by the lease token: zero rows changed means that the lease was l
 import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
-from neo4j import Record
 from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import health, retention
@@ -44,6 +44,8 @@ from neo4j_queue.settlement import Settling
 
 # Jobs per transaction where a call may carry any number: the round trip is long paid for at a thousand, and the
 # locks are held for well under a second.
+T = TypeVar("T")
+
 PAGE = 1_000
 # A dead worker is forgotten after this many heartbeats; until then `status` shows how long it is silent.
 FORGET_HEARTBEATS = 30
@@ -118,11 +120,8 @@ class EmbedQueue:
         found: dict[Key, EnqueueResult] = {}
         for page in pages(merged(wanted), PAGE):
             enqueueing = Enqueueing(page, self._retry.max_attempts, self._clock())
-            try:
-                stored = self.database.transaction(enqueueing.run)
-            except IncompleteCommit:
-                # Whether the commit took place is not known; a repeat answers as the first would have.
-                stored = self.database.transaction(enqueueing.run)
+            # A repeat answers as the first would have: the ids were drawn before.
+            stored = _repeatable(partial(self.database.transaction, enqueueing.run))
             found.update(zip(map(key_of, page), stored, strict=True))
         return each_its_own(wanted, found)
 
@@ -157,23 +156,17 @@ class EmbedQueue:
 
         `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back).
         """
-        start_id = secrets.token_hex(8)
-
-        def begin() -> list[Record]:
-            return self.database.write(
-                statement("jobs/start"),
-                token=token,
-                ids=list(job_ids),
-                lock_ms=self._settings.embed_job_lock_duration_ms,
-                worker=worker,
-                start_id=start_id,
-                now=self._clock(),
-            )
-
-        try:
-            found = begin()
-        except IncompleteCommit:
-            found = begin()  # the lease knows whose start took place
+        begin = partial(
+            self.database.write,
+            statement("jobs/start"),
+            token=token,
+            ids=list(job_ids),
+            lock_ms=self._settings.embed_job_lock_duration_ms,
+            worker=worker,
+            start_id=secrets.token_hex(8),
+            now=self._clock(),
+        )
+        found = _repeatable(begin)  # the lease knows by the start_id whose start took place
         if not found:
             return Start((), "lost")
         row = found[0]
@@ -395,6 +388,14 @@ class EmbedQueue:
             statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._clock()
         )
         return [Worker(**row.data()) for row in found]
+
+
+def _repeatable(act: Callable[[], T]) -> T:
+    """Does what may be done twice: again, when it is not known whether the commit took place."""
+    try:
+        return act()
+    except IncompleteCommit:
+        return act()
 
 
 def _public(job: Mapping[str, Any]) -> dict[str, Any]:

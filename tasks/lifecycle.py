@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery import signals
@@ -35,7 +35,7 @@ def take_name(sender: str, **_: Any) -> None:
 @signals.worker_init.connect
 def warm_up(**_: Any) -> None:
     """Loads the model or the client's code once, before the pool forks, and not while a lease is waiting."""
-    if "embed" in app.amqp.queues.consume_from:
+    if _serves_embed():
         resources.embedder().warm_up()
 
 
@@ -47,7 +47,7 @@ def warm_up_process(**_: Any) -> None:
     process for dead that is not up within seconds. The task that comes then meets the fault itself.
     """
     databases = [resources.queue().database]
-    if "embed" in app.amqp.queues.consume_from:
+    if _serves_embed():
         resources.embedder()
         databases.append(resources.graph().database)
     threading.Thread(target=_connect, args=(databases,), name="warm-up", daemon=True).start()
@@ -64,26 +64,16 @@ def _connect(databases: Sequence[Database]) -> None:
 @signals.worker_ready.connect
 def begin(sender: Any, **_: Any) -> None:
     """Tells the census that we are here, and takes back what a dead predecessor left."""
-    if "embed" in app.amqp.queues.consume_from:
-        _say_hello(sender)
+    if _serves_embed():
+        # By ourselves: the heartbeat's question may come before we can hear it.
+        slots = Worker(sender.hostname, slots=sender.pool.limit, leases=0)
+        _tell_census("hello", lambda queue: queue.record_census([slots]))
     first_acts = ["tasks.upkeep.heartbeat"]
     if Settings.lenient().embed_job_recovery_interval:
         first_acts.append("tasks.upkeep.recover_stale")
     for name in [*first_acts, "tasks.dispatch.lease_batch"]:
         app.send_task(name, expires=FIRST_ACT_EXPIRES_S)
     _Shutdown.pool = sender.pool
-
-
-def _say_hello(consumer: Any) -> None:
-    """Puts our slots into the census ourselves: the heartbeat's question may come before we can hear it."""
-    settings = Settings.lenient()
-    try:
-        with Database(settings.jobs_address(), retry_time_s=0) as database:
-            EmbedQueue(database, settings).record_census(
-                [Worker(consumer.hostname, slots=consumer.pool.limit, leases=0)]
-            )
-    except (Neo4jError, DriverError) as error:
-        log.info("hello_unheard", error=str(error))
 
 
 class _Shutdown:
@@ -117,9 +107,18 @@ def _cancel_after_grace() -> None:
 @signals.worker_shutdown.connect
 def say_good_bye(sender: Any, **_: Any) -> None:
     """Takes our slots out of the census, so that nothing is leased for us any more."""
+    _tell_census("good_bye", lambda queue: queue.forget_worker(sender.hostname))
+
+
+def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> None:
+    """Tells the census about this worker. A jobs database that is away is no reason to wait: the census finds out."""
     settings = Settings.lenient()
     try:
         with Database(settings.jobs_address(), retry_time_s=0) as database:
-            EmbedQueue(database, settings).forget_worker(sender.hostname)
+            tell(EmbedQueue(database, settings))
     except (Neo4jError, DriverError) as error:
-        log.info("good_bye_unheard", error=str(error))
+        log.info(f"{what}_unheard", error=str(error))
+
+
+def _serves_embed() -> bool:
+    return "embed" in app.amqp.queues.consume_from

@@ -16,15 +16,10 @@ log = get_logger()
 
 @app.task
 def heartbeat() -> dict[str, Any]:
-    """Asks the live workers which leases they execute, extends exactly those, and records the census.
-
-    A new worker's slots are known from here on, so leasing is asked for: without beat nobody else would.
-    """
+    """Asks the live workers which leases they execute, extends exactly those, and records the census."""
     workers, leases = census.take()
     extended = resources.queue().heartbeat(leases)
     silent = resources.queue().record_census(workers)
-    if workers:
-        resources.nudge()()
     for token in leases.keys() - extended.keys():
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
     for name, silent_ms in silent.items():

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +90,18 @@ class CeleryProcess:
         return "\n".join(lines[-TAIL_LINES:])
 
 
+def stop_all(processes: Sequence[CeleryProcess], within_s: float) -> None:
+    """Stops the processes, the last first (beat, so that nothing new begins), and kills what is left after that time.
+
+    All are asked before the first is waited for.
+    """
+    for process in reversed(processes):
+        process.terminate()
+    deadline = time.monotonic() + within_s
+    for process in processes:
+        process.wait_or_kill(deadline)
+
+
 class Crew:
     """The processes of a run. Leaving the context stops them all, whatever happened inside."""
 
@@ -128,12 +140,7 @@ class Crew:
 
     def stop(self) -> None:
         """Stops every process and waits until none is left."""
-        # All are asked before the first is waited for; beat first, so that nothing new begins.
-        for process in reversed(self.processes):
-            process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for process in self.processes:
-            process.wait_or_kill(deadline)
+        stop_all(self.processes, STOP_TIMEOUT_S)
 
     def restart_dead(self) -> Iterator[str]:
         """Starts again what has died, a line for each; raises ProcessLostError when that is pointless."""

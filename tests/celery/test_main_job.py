@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from neo4j_queue.embedders import open_embedder
-from tests.celery.conftest import MakeWorld
+from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import ROOT
 from tests.waiting import wait_until
 
@@ -37,6 +37,21 @@ def test_every_vector_belongs_to_its_own_entity(make_world: MakeWorld) -> None:
     assert {job["attempts"] for job in jobs} == {0}
 
 
+def run_program(world: World, source: str, *, within_s: float) -> str:
+    """Runs an application with the world's settings to its end; its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**world.environment, "PYTHONPATH": str(ROOT)},
+        cwd=world.celery.directory,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 CREATE = """
 from tasks.client import open_graph
 with open_graph() as graph:
@@ -49,16 +64,7 @@ def test_an_application_needs_no_beat(make_world: MakeWorld) -> None:
     world = make_world()
     world.celery.control()
     world.celery.embed()
-    done = subprocess.run(
-        [sys.executable, "-c", CREATE],
-        env={**world.environment, "PYTHONPATH": str(ROOT)},
-        cwd=world.celery.directory,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_program(world, CREATE, within_s=60)
     world.drained(within_s=DRAIN_S)
     assert world.all_fresh(50)
 
@@ -98,17 +104,7 @@ def test_ten_thousand_single_enqueues_are_few_lease_transactions(make_world: Mak
     world = make_world(EMBED_BATCH_SIZE="100")
     world.celery.control()
     world.celery.embed()
-    done = subprocess.run(
-        [sys.executable, "-c", BURST],
-        env={**world.environment, "PYTHONPATH": str(ROOT)},
-        cwd=world.celery.directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    seconds = float(done.stdout)
+    seconds = float(run_program(world, BURST, within_s=120))
     world.drained(within_s=DRAIN_S)
     assert world.queue.status().completed == 10_000
     stats = json.loads(world.celery.call("inspect", "stats", "--json").stdout)
