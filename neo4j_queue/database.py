@@ -6,12 +6,13 @@ task's rows. `Database` therefore opens a driver at first use and opens a new on
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import neo4j
-from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
+from neo4j import Driver, GraphDatabase, ManagedTransaction, Record, Session
 
 from neo4j_queue.bulk import Bulk
 
@@ -79,6 +80,9 @@ class Database:
             user_agent="neo4j-queue",
         )
 
+    def _session(self, access: str = neo4j.WRITE_ACCESS) -> Session:
+        return self.driver().session(database=self.address.database, default_access_mode=access)
+
     def read(self, query: str, **parameters: Any) -> list[Record]:
         """The rows of a reading statement (managed transaction: transient errors are repeated)."""
         return self.transaction(lambda tx: rows(tx, query, **parameters), access=neo4j.READ_ACCESS)
@@ -89,7 +93,7 @@ class Database:
 
     def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
         """Runs `work` in one transaction, again after a transient error; `work` must not have other effects."""
-        with self.driver().session(database=self.address.database, default_access_mode=access) as session:
+        with _interruptible(), self._session(access) as session:
             bounded = neo4j.unit_of_work(timeout=STATEMENT_TIMEOUT_S)(work)
             if access == neo4j.READ_ACCESS:
                 return session.execute_read(bounded)
@@ -97,7 +101,7 @@ class Database:
 
     def autocommit(self, query: str, **parameters: Any) -> list[Record]:
         """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
-        with self.driver().session(database=self.address.database) as session:
+        with _interruptible(), self._session() as session:
             return list(session.run(query, _quiet(parameters)))
 
     def close(self) -> None:
@@ -112,6 +116,24 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lets an interruption through (`KeyboardInterrupt`, `SystemExit`, a time limit) that the driver would hide.
+
+    Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on the
+    way out, and raises `BufferError` in the place of what interrupted it.
+    """
+    try:
+        yield
+    except BufferError as error:
+        hidden = error.__context__
+        while isinstance(hidden, BufferError):
+            hidden = hidden.__context__
+        if hidden is None:
+            raise
+        raise hidden from None
 
 
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:

@@ -1,0 +1,42 @@
+"""An interruption in the middle of a statement arrives as itself (Ctrl-C, the end of a pool process)."""
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from neo4j_queue.database import Database
+
+# The answer is larger than any before it on the connection: the driver must let its buffer grow while it cleans up.
+SLOW = "CALL apoc.util.sleep(2000) RETURN [n IN range(1, 20000) | n] AS large"
+READING_S = 0.5
+
+
+@pytest.fixture(params=[KeyboardInterrupt, SystemExit], ids=lambda kind: str(kind.__name__))
+def interruption(request: pytest.FixtureRequest) -> Iterator[type[BaseException]]:
+    """Will be raised while the next statement waits for its answer."""
+    kind: type[BaseException] = request.param
+
+    def interrupt(*_: object) -> None:
+        raise kind("now")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, READING_S)
+    try:
+        yield kind
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "run", [Database.read, Database.write, Database.autocommit], ids=["read", "write", "autocommit"]
+)
+def test_an_interruption_is_not_hidden(
+    jobs_db: Database, interruption: type[BaseException], run: Callable[[Database, str], object]
+) -> None:
+    """Guard: `_interruptible`. Without it the driver's clean-up raises BufferError in its place."""
+    with pytest.raises(interruption, match="now"):
+        run(jobs_db, SLOW)
+    # The next statement has a connection that works.
+    assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
