@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import neo4j
-from neo4j import Driver, GraphDatabase, ManagedTransaction, Record, Session
+from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
 
 from neo4j_queue.bulk import Bulk
 
@@ -80,9 +80,6 @@ class Database:
             user_agent="neo4j-queue",
         )
 
-    def _session(self, access: str = neo4j.WRITE_ACCESS) -> Session:
-        return self.driver().session(database=self.address.database, default_access_mode=access)
-
     def read(self, query: str, **parameters: Any) -> list[Record]:
         """The rows of a reading statement (managed transaction: transient errors are repeated)."""
         return self.transaction(lambda tx: rows(tx, query, **parameters), access=neo4j.READ_ACCESS)
@@ -93,7 +90,8 @@ class Database:
 
     def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
         """Runs `work` in one transaction, again after a transient error; `work` must not have other effects."""
-        with _interruptible(), self._session(access) as session:
+        name = self.address.database
+        with _interruptible(), self.driver().session(database=name, default_access_mode=access) as session:
             bounded = neo4j.unit_of_work(timeout=STATEMENT_TIMEOUT_S)(work)
             if access == neo4j.READ_ACCESS:
                 return session.execute_read(bounded)
@@ -101,7 +99,7 @@ class Database:
 
     def autocommit(self, query: str, **parameters: Any) -> list[Record]:
         """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
-        with _interruptible(), self._session() as session:
+        with _interruptible(), self.driver().session(database=self.address.database) as session:
             return list(session.run(query, _quiet(parameters)))
 
     def close(self) -> None:
