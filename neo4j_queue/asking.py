@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from neo4j_queue.embedders import Embedder
+from neo4j_queue.embedders import Answer, Embedder
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, classify
 from neo4j_queue.jobs import Spent
+from neo4j_queue.rate_headers import RateHeaders
 from neo4j_queue.text import estimate_tokens
 
 # Faults that are a verdict about the texts of the request: an attempt is counted.
@@ -23,8 +24,15 @@ class Sent:
 
     requests: int = 0
     inputs: int = 0
+    # Model tokens by our estimate, and as the provider charged them (of the requests that it said it of).
     est_tokens: int = 0
+    estimated: int = 0
+    charged: int = 0
+    # Requests that were answered with vectors.
+    answers: int = 0
     last_at: float | None = None
+    # The latest that the provider said of its budgets.
+    rate: RateHeaders | None = None
 
     def spent(self, now: float) -> Spent:
         """The same for the lease's record. `now` and `last_at` are readings of one monotonic clock, in seconds."""
@@ -91,7 +99,9 @@ class Asking:
             answer = self.embedder.embed(texts)
         except Exception as error:  # noqa: BLE001 - the edge of the provider: every error becomes a fault
             fault = classify(error)
+            self.sent.rate = fault.rate or self.sent.rate
         else:
+            self._count(answer, texts)
             self._vectors.update(zip(texts, answer.vectors, strict=True))
             return None
         if fault.kind is FaultKind.REQUEST:
@@ -101,6 +111,16 @@ class Asking:
         else:
             self._rest = fault
         return None
+
+    def _count(self, answer: Answer, texts: Sequence[str]) -> None:
+        """Books what the answer says of the request: the provider's own count of tokens in place of our estimate."""
+        self.sent.answers += 1
+        self.sent.rate = answer.rate or self.sent.rate
+        if answer.total_tokens:
+            estimated = sum(map(estimate_tokens, texts))
+            self.sent.estimated += estimated
+            self.sent.charged += answer.total_tokens
+            self.sent.est_tokens += answer.total_tokens - estimated
 
     def _bisect(self, texts: Sequence[str], fault: Fault) -> None:
         """Halves a refused request until the texts to blame are alone. `fault` is what refused all of `texts`."""

@@ -3,11 +3,14 @@
 The facts come from the database (`cypher/jobs/lease_judge.cypher`); the judgement is the pure function `judge`.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from neo4j_queue.breaker import FAILURES_TO_OPEN, PROBED, FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.errors import Fault
+from neo4j_queue.provider_report import ProviderReport
 
 # Batches that may be open for each slot of an embed worker: one that runs and one that waits behind it, so that a
 # worker finds its next batch at once. More would only grow old in the broker, where the start deadline runs.
@@ -28,10 +31,17 @@ PRIORITIES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
 NO_BUDGET = "no budget"
 
+# For so long after a search, one request in twenty is kept free for the next ones.
+SEARCHING_MS = 600_000
+QUERY_SHARE = 20
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """The state that one lease transaction sees under the control lock. Times in epoch ms, server clock."""
+    """The state that one lease transaction sees under the control lock. Times in epoch ms, server clock.
+
+    `found_*` is what the provider names as its limits per minute, `minute_*` what was spent of them.
+    """
 
     now: int
     seq: int
@@ -42,6 +52,15 @@ class LeaseFacts:
     open_leases: int
     spent_requests: int
     spent_tokens: int
+    trouble: str | None = None
+    trouble_rounds: int = 0
+    probing: bool = False
+    found_requests: int | None = None
+    found_tokens: int | None = None
+    minute_requests: int = 0
+    minute_tokens: int = 0
+    token_factor: float = 1.0
+    query_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +74,64 @@ class Limits:
     @property
     def window_ms(self) -> int:
         """How long a request counts: the interval and the margin."""
-        return self.interval_ms + min(WINDOW_MARGIN_MS, self.interval_ms // WINDOW_MARGIN_SHARE)
+        return with_margin(self.interval_ms)
+
+
+def with_margin(interval_ms: int) -> int:
+    """A window of this length as we keep it."""
+    return interval_ms + min(WINDOW_MARGIN_MS, interval_ms // WINDOW_MARGIN_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many batches may be leased, and how many model tokens (`None` = unlimited); 0 batches has a reason."""
+    """How many batches may be leased, and how many model tokens (`None` = unlimited); 0 batches has a reason.
+
+    `probe`: one job only, which finds out whether the provider works again.
+    """
 
     batches: int
     tokens: int | None = None
     reason: str | None = None
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may still be sent now: requests and model tokens; `None` = unlimited."""
+
+    requests: int | None
+    tokens: int | None
+
+    @property
+    def used_up(self) -> bool:
+        """Is there nothing left of one of them?"""
+        return any(left is not None and left <= 0 for left in (self.requests, self.tokens))
+
+
+def budget_of(facts: LeaseFacts, limits: Limits, *, for_query: bool = False) -> Budget:
+    """What the configured limits and those that the provider names leave, whichever is less.
+
+    While people search, backfills leave a share of the requests to them (`for_query` may use it).
+    """
+    requests = []
+    for limit, spent in (
+        (limits.requests, facts.spent_requests),
+        (facts.found_requests, facts.minute_requests),
+    ):
+        if limit is not None:
+            requests.append(limit - spent - (0 if for_query else _kept_for_queries(facts, limit)))
+    tokens = [
+        limit - spent
+        for limit, spent in ((limits.tokens, facts.spent_tokens), (facts.found_tokens, facts.minute_tokens))
+        if limit is not None
+    ]
+    return Budget(min(requests, default=None), min(tokens, default=None))
+
+
+def _kept_for_queries(facts: LeaseFacts, limit: int) -> int:
+    if facts.query_at is None or facts.now - facts.query_at > SEARCHING_MS:
+        return 0
+    return max(1, limit // QUERY_SHARE) if limit > 1 else 0
 
 
 def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
@@ -76,14 +143,33 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
         return Allowance(0, reason="halted")
     if facts.paused_until is not None and facts.paused_until > facts.now:
         return Allowance(0, reason="paused")
+    probe = facts.trouble in PROBED
+    if probe and facts.probing:
+        return Allowance(0, reason="probing")
     free = facts.slots * OPEN_PER_SLOT - facts.open_leases if batches is None else batches
     if free <= 0:
         return Allowance(0, reason="no workers" if batches is None and facts.slots == 0 else "no free slots")
-    requests = free if limits.requests is None else limits.requests - facts.spent_requests
-    tokens = None if limits.tokens is None else limits.tokens - facts.spent_tokens
-    if requests <= 0 or (tokens is not None and tokens <= 0):
+    budget = budget_of(facts, limits)
+    if budget.used_up:
         return Allowance(0, reason=NO_BUDGET)
-    return Allowance(min(free, requests), tokens)
+    wanted = 1 if probe else free
+    return Allowance(
+        wanted if budget.requests is None else min(wanted, budget.requests), budget.tokens, probe=probe
+    )
+
+
+def may_ask_more(facts: LeaseFacts, limits: Limits, requests: int) -> bool:
+    """May a running lease send so many further requests?"""
+    if facts.halted or (facts.paused_until or 0) > facts.now or facts.trouble in PROBED:
+        return False
+    left = budget_of(facts, limits).requests
+    return left is None or left >= requests
+
+
+def order_for_probes(round_number: int) -> tuple[int, ...]:
+    """Highest first, from another one in each round: the job of one probe may be what fails."""
+    first = (max(1, round_number) - 1) % len(PRIORITIES)
+    return PRIORITIES[first:] + PRIORITIES[:first]
 
 
 def order_of_priorities(turn: int) -> tuple[int, ...]:
@@ -103,6 +189,8 @@ class ControlState:
     halted_at: int | None
     paused_until: int | None
     pause_reason: str | None
+    trouble: str | None
+    trouble_rounds: int
     now: int
 
     @property
@@ -139,3 +227,22 @@ class Control:
         """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
         (row,) = self._database.write(statement("control/resume"), now=self._now())
         return bool(row["halted"]), bool(row["paused"])
+
+    def provider_failed(
+        self, token: str, fault: Fault, *, to_open: int = FAILURES_TO_OPEN
+    ) -> FailureNews | None:
+        """Notes that the provider failed a request of this lease; `to_open` failures in a row make the queue rest.
+
+        None when the lease was lost: its holder's news may be older than the repair of what he met.
+        """
+        return self._database.transaction(
+            lambda tx: note_failure(tx, token, fault, to_open=to_open, now=self._now())
+        )
+
+    def provider_works(self, token: str) -> Trouble | None:
+        """Notes that the provider answered a request of this lease; returns the trouble that it ended."""
+        return self._database.transaction(lambda tx: note_success(tx, token, now=self._now()))
+
+    def provider_reported(self, report: ProviderReport) -> None:
+        """Notes the limits that the provider names, and how it counts tokens."""
+        self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from neo4j import exceptions as neo4j_errors
 
+from neo4j_queue.rate_headers import RateHeaders
 from neo4j_queue.redact import Redactor
 from neo4j_queue.retry import requested_wait_s
 
@@ -114,7 +115,8 @@ class Fault:
     """A classified error: safe to store and to log, for it holds neither keys nor texts.
 
     `error_type` is the exception's class name, `status` the HTTP status, `retry_after_s` the wait that the
-    provider asked for (bounded, see `retry.requested_wait_s`), `stack` the bounded traceback.
+    provider asked for (bounded, see `retry.requested_wait_s`), `stack` the bounded traceback, `rate` what the answer
+    said of the rate limits.
     """
 
     category: ErrorCategory
@@ -125,6 +127,7 @@ class Fault:
     request_id: str | None = None
     retry_after_s: float | None = None
     stack: str | None = None
+    rate: RateHeaders | None = None
 
 
 def classify(exc: BaseException) -> Fault:
@@ -145,6 +148,7 @@ def classify(exc: BaseException) -> Fault:
         request_id=getattr(exc, "request_id", None) or headers.get("x-request-id"),
         retry_after_s=requested_wait_s(headers) if kind in _WAITABLE else None,
         stack=redactor.clean_stack("".join(traceback.format_exception(exc)), STACK_CHARS),
+        rate=RateHeaders.of(headers),
     )
 
 

@@ -130,12 +130,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What became of a lease's jobs. Released ones were not judged; `release_fault` is noted on them."""
+    """What became of a lease's jobs. Released ones were not judged; `release_fault` is noted on them, and they are
+    due again after `release_delay_ms`."""
 
     completed: Sequence[Completion] = ()
     failed: Sequence[Failure] = ()
     released: Sequence[str] = ()
     release_fault: Fault | None = None
+    release_delay_ms: int = 0
 
     def __len__(self) -> int:
         return len(self.completed) + len(self.failed) + len(self.released)
@@ -162,13 +164,17 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them."""
+    """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them.
+
+    `troubled`: failures of the provider are on record, so that a success is news.
+    """
 
     completed: frozenset[str]
     failed: tuple[FailedJob, ...]
     released: frozenset[str]
     lost: frozenset[str]
     health: HealthChange | None = None
+    troubled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from neo4j_queue.breaker import Trouble
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault
 from neo4j_queue.health import HealthState
@@ -80,6 +81,10 @@ class Journal:
             provider_status=fault.status,
             request_id=fault.request_id,
         )
+
+    def recovered(self, trouble: Trouble) -> None:
+        """The provider works again."""
+        log.info("provider_recovered", trouble=trouble)
 
     def settled(
         self,

@@ -1,5 +1,6 @@
 """The lease transaction: judge, read the candidates, plan the batches, grant the leases."""
 
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from neo4j import ManagedTransaction
 
 from neo4j_queue.batching import Bounds, Candidate, plan
+from neo4j_queue.booking import Booking
 from neo4j_queue.control import (
     FAIR_EVERY,
     NO_BUDGET,
@@ -15,6 +17,7 @@ from neo4j_queue.control import (
     LeaseFacts,
     Limits,
     judge,
+    order_for_probes,
     order_of_priorities,
 )
 from neo4j_queue.cypher import statement
@@ -59,29 +62,25 @@ class Leasing:
             Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
             for n, batch in enumerate(batches, start=1)
         ]
-        return LeaseResult(self._grant(tx, facts))
+        return LeaseResult(self._grant(tx, facts, allowance))
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        (row,) = rows(
-            tx,
-            statement("jobs/lease_judge"),
-            interval_ms=self.limits.window_ms,
-            worker_ttl_ms=self.worker_ttl_ms,
-            now=self.now,
-        )
-        return LeaseFacts(**row.data())
+        return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx)
 
     def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Candidate]:
+        ordinary = order_of_priorities(facts.turn + 1)
         found = rows(
             tx,
             statement("jobs/lease_candidates"),
-            priorities=list(order_of_priorities(facts.turn + 1)),
-            limit=allowance.batches * self.bounds.inputs,
+            priorities=list(order_for_probes(facts.trouble_rounds) if allowance.probe else ordinary),
+            limit=1 if allowance.probe else allowance.batches * self.bounds.inputs,
             now=facts.now,
         )
-        return [Candidate(**row.data()) for row in found]
+        # Some texts are charged higher than we estimate; an estimate that is too high only costs a little room.
+        factor = max(1.0, facts.token_factor)
+        return [Candidate(row["id"], math.ceil(row["est_tokens"] * factor), row["crashes"]) for row in found]
 
-    def _grant(self, tx: ManagedTransaction, facts: LeaseFacts) -> tuple[Lease, ...]:
+    def _grant(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> tuple[Lease, ...]:
         wanted = [
             {"token": lease.token, "ids": list(lease.job_ids), "requests": 1, "est_tokens": lease.est_tokens}
             for lease in self.planned
@@ -92,6 +91,7 @@ class Leasing:
             leases=wanted,
             owner=self.owner,
             deadline_ms=self.deadline_ms,
+            probe=allowance.probe or None,
             turn=(facts.turn + 1) % (FAIR_EVERY * len(PRIORITIES)),
             now=facts.now,
         )

@@ -19,16 +19,13 @@ from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Spent, Verdicts
 from neo4j_queue.journal import Journal
+from neo4j_queue.provider_report import Reporter
 from neo4j_queue.queue import EmbedQueue
 
-# How long all workers rest after a fault that is nobody's verdict, in seconds, when the provider names no time:
-# a rate limit clears within seconds, a quota only when someone pays, a database after its restart.
-REST_S = {
-    FaultKind.RATE_LIMIT: 10.0,
-    FaultKind.QUOTA: 60.0,
-    FaultKind.STORE: 2.0,
-    FaultKind.OUTAGE: 30.0,  # the endpoint refused every text that it was asked for, one by one
-}
+# How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
+STORE_REST_S = 2.0
+# Faults of the provider that are nobody's verdict.
+PROVIDER = frozenset({FaultKind.RATE_LIMIT, FaultKind.QUOTA, FaultKind.OUTAGE})
 # Vectors in hand are paid for: a graph that does not take them is asked again before they are given up.
 WRITE_RETRIES_S = (0.5, 1.0, 2.0)
 # Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
@@ -85,6 +82,11 @@ class Work:
         del self.open[job.id]
         self.failed.append(Failure(job, fault))
 
+    def acquit(self, kind: FaultKind) -> None:
+        """Takes verdicts of this kind back: their jobs are open again."""
+        self.open |= {failure.job.id: failure.job for failure in self.failed if failure.fault.kind is kind}
+        self.failed = [failure for failure in self.failed if failure.fault.kind is not kind]
+
 
 Wanted = list[tuple[LeasedJob, list[EntityText]]]
 
@@ -112,6 +114,7 @@ class Pipeline:
         self._worker = worker
         self._interruptions = interruptions
         self._journal = Journal(embedder.model, embedder.dimensions, log_content=log_content)
+        self._reporter = Reporter()
         self._lock_s = lock_ms / 1000
         self._monotonic = monotonic
         self._sleep = sleep
@@ -252,14 +255,17 @@ class Pipeline:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _settle(self, work: Work, fault: Fault | None, because: str | None = None) -> Settlement:
-        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.
-
-        Whoever lost the lease restrains nobody: his news may be older than the repair of what he met.
-        """
-        if fault is not None and work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
-            self._restrain(fault)
-        verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault)
+        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt."""
+        fault, delay_ms = self._report(work, fault)
+        verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault, delay_ms)
         settlement = self._queue.settle(work.token, verdicts, spent=work.sent.spent(self._monotonic()))
+        if settlement.troubled and work.sent.answers:
+            ended = self._queue.control.provider_works(work.token)
+            if ended is not None:
+                self._journal.recovered(ended)
+        report = self._reporter.worth_telling(work.sent, self._monotonic())
+        if report is not None:
+            self._queue.control.provider_reported(report)
         self._journal.settled(
             work.token,
             work.jobs,
@@ -271,15 +277,46 @@ class Pipeline:
         )
         return settlement
 
+    def _report(self, work: Work, fault: Fault | None) -> tuple[Fault | None, int]:
+        """Tells the queue what happened to this lease, as far as it concerns all workers.
+
+        Returns the fault because of which open jobs are released, and the delay (ms) after which they are due.
+        Whoever lost the lease restrains nobody: his news may be older than the repair of what he met.
+        """
+        if fault is None:
+            failed = (failure.fault for failure in work.failed)
+            outage = next((fault for fault in failed if fault.kind is FaultKind.OUTAGE), None)
+            return self._report_outage(work, outage) if outage else (None, 0)
+        if fault.kind in PROVIDER:
+            # Nothing passed, or the provider said so itself: one such answer is enough.
+            news = self._queue.control.provider_failed(work.token, fault, to_open=1)
+            if news is not None and news.begins:
+                self._journal.paused(news.wait_ms / 1000, fault)
+            return fault, news.release_delay_ms if news else 0
+        if work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
+            self._restrain(fault)
+        return fault, 0
+
+    def _report_outage(self, work: Work, outage: Fault) -> tuple[Fault | None, int]:
+        """An outage that is known already, or that a probe met, is no verdict about its jobs."""
+        news = self._queue.control.provider_failed(work.token, outage)
+        if news is None:
+            return None, 0
+        if news.begins:
+            self._journal.paused(news.wait_ms / 1000, outage)
+        if news.charged:
+            return None, 0
+        work.acquit(FaultKind.OUTAGE)
+        return outage, news.release_delay_ms
+
     def _restrain(self, fault: Fault) -> None:
         reason = f"{fault.error_type}: {fault.message[:200]}"
         if fault.kind in HALTING:
             if self._queue.halt(reason):
                 self._journal.halted(fault)
-        elif fault.kind in REST_S:
-            rest_s = fault.retry_after_s or REST_S[fault.kind]
-            self._queue.pause(rest_s, f"{fault.kind.value}: {reason}")
-            self._journal.paused(rest_s, fault)
+        elif fault.kind is FaultKind.STORE:
+            self._queue.pause(STORE_REST_S, f"{fault.kind.value}: {reason}")
+            self._journal.paused(STORE_REST_S, fault)
 
     def _make_current(self, uids: set[str]) -> None:
         """Sees to a job for the current text of entities whose job was superseded.

@@ -14,6 +14,7 @@ from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import health, retention
 from neo4j_queue.batching import Bounds
+from neo4j_queue.booking import Booking
 from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
@@ -188,15 +189,14 @@ class EmbedQueue:
 
     def reserve(self, token: str, requests: int = 1) -> bool:
         """Books further provider requests on a running lease, if the rate budget allows all of them now."""
-        found = self.database.write(
-            statement("jobs/reserve"),
-            token=token,
-            requests=requests,
-            limit=self._limits.requests,
-            interval_ms=self._limits.window_ms,
-            now=self._clock(),
-        )
-        return bool(found) and int(found[0]["granted"]) >= requests
+        return self.database.transaction(lambda tx: self._booking().more(tx, token, requests))
+
+    def book_query(self, owner: str, est_tokens: int) -> bool:
+        """Books the provider request of a search on the rate budget, before all leases; False = no room now."""
+        return self.database.transaction(lambda tx: self._booking().query(tx, owner, est_tokens))
+
+    def _booking(self) -> Booking:
+        return Booking(self._limits, self.worker_ttl_ms, self._clock())
 
     # -- the end of a lease --------------------------------------------------------------------------------
 

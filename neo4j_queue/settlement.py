@@ -45,11 +45,11 @@ class Settling:
         completed = self._complete(tx)
         failed = self._fail(tx)
         released = self._release(tx)
-        self._close(tx, len(completed) + len(failed) + len(released))
+        troubled = self._close(tx, len(completed) + len(failed) + len(released))
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
-        return Settlement(completed, failed, released, frozenset(self._ids()) - kept, change)
+        return Settlement(completed, failed, released, frozenset(self._ids()) - kept, change, troubled)
 
     def as_if_stored(self) -> Settlement:
         """The settlement of a commit that took place though its answer was lost."""
@@ -85,7 +85,9 @@ class Settling:
         fault = self.verdicts.release_fault
         given = [{"id": job_id} for job_id in self.verdicts.released]
         noted = _noted(fault) if fault else {}
-        return frozenset(row["id"] for row in self._store(tx, "jobs/release", given, noted=noted))
+        delay_ms = self.verdicts.release_delay_ms
+        stored = self._store(tx, "jobs/release", given, noted=noted, delay_ms=delay_ms)
+        return frozenset(row["id"] for row in stored)
 
     def _store(
         self, tx: ManagedTransaction, name: str, given: Sequence[dict[str, Any]], **more: Any
@@ -96,9 +98,9 @@ class Settling:
         ordered = sorted(given, key=lambda row: str(row["id"]))
         return rows(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
 
-    def _close(self, tx: ManagedTransaction, settled: int) -> None:
+    def _close(self, tx: ManagedTransaction, settled: int) -> bool:
         spent = self.spent
-        rows(
+        closed = rows(
             tx,
             statement("jobs/close_lease"),
             token=self.token,
@@ -110,6 +112,7 @@ class Settling:
             sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
             now=self.now,
         )
+        return any(row["troubled"] for row in closed)
 
     def _reason(self, failure: Failure) -> FailureReason | None:
         if failure.fault.category is ErrorCategory.PERMANENT:

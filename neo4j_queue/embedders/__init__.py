@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import structlog
 
-from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, Profile, RateHeaders, validated
+from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, Profile, validated
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, LocalEmbedder
 from neo4j_queue.embedders.mock import MOCK_DIMENSIONS, MockEmbedder
 from neo4j_queue.embedders.openai import OpenAIEmbedder
@@ -22,7 +22,6 @@ __all__ = [
     "Embedder",
     "ModelSpec",
     "Profile",
-    "RateHeaders",
     "describe",
     "open_embedder",
     "profile_of",

@@ -1,13 +1,13 @@
 """What every embedder promises, and the check that no wrong vector gets past."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import mul
 from typing import Protocol, Self
 
 from neo4j_queue.errors import InvalidAnswer
-from neo4j_queue.retry import duration_s
+from neo4j_queue.rate_headers import RateHeaders
 
 # The vector index computes in single precision: a norm outside of these squares to zero or to infinity there,
 # and the index would skip the vector without an error.
@@ -40,27 +40,6 @@ class ModelSpec:
     provider: str
     model: str
     dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
-class RateHeaders:
-    """What a provider says about its budgets: what is left, and seconds until they are full again."""
-
-    remaining_requests: int | None = None
-    remaining_tokens: int | None = None
-    reset_requests_s: float | None = None
-    reset_tokens_s: float | None = None
-
-    @classmethod
-    def of(cls, headers: Mapping[str, str]) -> Self | None:
-        """Reads `x-ratelimit-*`; None when there is none of them."""
-        rate = cls(
-            remaining_requests=_count(headers.get("x-ratelimit-remaining-requests")),
-            remaining_tokens=_count(headers.get("x-ratelimit-remaining-tokens")),
-            reset_requests_s=duration_s(headers.get("x-ratelimit-reset-requests")),
-            reset_tokens_s=duration_s(headers.get("x-ratelimit-reset-tokens")),
-        )
-        return None if rate == cls() else rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +117,3 @@ def _checked(vector: object, dimensions: int, index: int) -> list[float]:
     if not NORM_MIN < norm < NORM_MAX:
         raise InvalidAnswer(f"vector {index} has the norm {norm}")
     return numbers
-
-
-def _count(value: str | None) -> int | None:
-    text = (value or "").strip()
-    return int(text) if text.isascii() and text.isdigit() else None

@@ -10,9 +10,10 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from neo4j_queue.embedders.base import Answer, ModelSpec, Profile, RateHeaders, validated
+from neo4j_queue.embedders.base import Answer, ModelSpec, Profile, validated
 from neo4j_queue.embedders.profiles import is_openai
 from neo4j_queue.errors import ErrorBody, InvalidAnswer
+from neo4j_queue.rate_headers import RateHeaders
 
 if TYPE_CHECKING:
     import httpx2

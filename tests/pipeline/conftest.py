@@ -1,5 +1,6 @@
 """One process with the whole chain but Celery: graph, queue, programmable provider, pipeline."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +19,30 @@ from tests.provider_server import ProviderServer
 
 
 @dataclass
+class ShiftedClock:
+    """The real time, moved on by what a test skips (ms)."""
+
+    skipped: int = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000 + self.skipped
+
+
+@dataclass
 class Bench:
     """Everything a pipeline test needs."""
 
+    clock: ShiftedClock
     settings: Settings
     graph: EntityGraph
     queue: EmbedQueue
     embedder: Embedder
     provider: ProviderServer
     pipeline: Pipeline
+
+    def skip(self, seconds: float) -> None:
+        """Lets so much time pass for the queue."""
+        self.clock.skipped += round(seconds * 1000)
 
     def create(self, *names: str, text: str = "text of {}") -> None:
         """Entities with one observation each, queued."""
@@ -76,9 +92,10 @@ def bench(
         embed_request_timeout_ms=2_000,
         embed_job_retry_base_delay_ms=0,
     )
-    queue = EmbedQueue(jobs_db, settings)
+    clock = ShiftedClock()
+    queue = EmbedQueue(jobs_db, settings, clock=clock)
     graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
     embedder = open_embedder(settings)
     pipeline = Pipeline(queue, graph, embedder, worker="test", sleep=lambda _: None)
-    yield Bench(settings, graph, queue, embedder, provider, pipeline)
+    yield Bench(clock, settings, graph, queue, embedder, provider, pipeline)
     embedder.close()

@@ -201,12 +201,12 @@ def test_an_outage_counts_attempts_and_the_third_is_final(bench: Bench) -> None:
     ("reply", "pause_of"),
     [
         (error(429, RATE, headers={"Retry-After": "7"}), (5, 8)),
-        (error(429, RATE), (5, 11)),
+        (error(429, RATE), (0, 1.1)),
         (error(429, QUOTA), (50, 61)),
         (error(402, QUOTA), (50, 61)),
     ],
 )
-def test_a_limit_is_no_verdict(bench: Bench, reply: Reply, pause_of: tuple[int, int]) -> None:
+def test_a_limit_is_no_verdict(bench: Bench, reply: Reply, pause_of: tuple[float, float]) -> None:
     """C3, C4: released, nothing charged, and everybody rests for a bounded time."""
     bench.create("a", "b")
     bench.provider.reply_next(reply)
@@ -225,7 +225,8 @@ def test_a_limit_is_no_verdict(bench: Bench, reply: Reply, pause_of: tuple[int, 
 def test_late_news_of_a_lost_lease_restrain_nobody(bench: Bench, status: int) -> None:
     """Taken back by hand, and repaired, while the request was on its way: its refusal is old news.
 
-    Guard: `_settle` asks for the lease before `_restrain`. Without it the queue is halted, or pauses.
+    Guards: `_report` asks for the lease before `_restrain`, and `note_failure` before it stores anything. Without
+    the first the queue is halted, without the second it pauses.
     """
     bench.create("a")
     bench.provider.reply_next(error(status))

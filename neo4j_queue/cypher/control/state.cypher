@@ -1,8 +1,9 @@
 // The switches of the queue.
 // parameters: now
-// rows:       one: halted, halted_reason, halted_at, paused_until, pause_reason, now
+// rows:       one: halted, halted_reason, halted_at, paused_until, pause_reason, trouble, trouble_rounds, now
 // locks:      none
 MATCH (c:QueueControl {name: 'embedding'})
 RETURN coalesce(c.halted, false) AS halted, c.halted_reason AS halted_reason, c.halted_at AS halted_at,
   c.paused_until AS paused_until, c.pause_reason AS pause_reason,
+  c.trouble AS trouble, coalesce(c.trouble_rounds, 0) AS trouble_rounds,
   coalesce($now, datetime.realtime().epochMillis) AS now

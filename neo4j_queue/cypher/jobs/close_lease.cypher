@@ -3,7 +3,8 @@
 // parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
 //             'lost'), requests and est_tokens (really sent; null = not known), sent_ms_ago (since the last request
 //             began), now
-// rows:       token when the lease was ended by this call
+// rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
+//             that a success is news)
 // locks:      the lease
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -17,4 +18,6 @@ SET l.finished_at = now, l.outcome = $outcome,
     ELSE now - $sent_ms_ago END,
   l.requests = coalesce($requests, l.requests), l.est_tokens = coalesce($est_tokens, l.est_tokens)
 REMOVE l.open
-RETURN l.token AS token
+WITH l
+MATCH (c:QueueControl {name: 'embedding'})
+RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NOT NULL AS troubled

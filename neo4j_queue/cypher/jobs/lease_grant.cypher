@@ -1,6 +1,6 @@
 // Gives the planned leases: a lease node each, their jobs to `processing`.
 // parameters: leases [{token, ids, requests, est_tokens}], owner, deadline_ms (until work must have started),
-//             turn, now (epoch ms)
+//             turn, probe (true, or null: not a probe), now (epoch ms)
 // rows:       token, ids (those really given)
 // locks:      control (held by the caller), then jobs in the order given
 MATCH (c:QueueControl {name: 'embedding'})
@@ -8,7 +8,8 @@ SET c.seq = c.seq + size($leases), c.turn = $turn
 WITH c
 UNWIND $leases AS lease
 CREATE (:EmbedLease {token: lease.token, owner: $owner, leased_at: $now, lock_until: $now + $deadline_ms,
-  open: true, jobs: size(lease.ids), left: size(lease.ids), requests: lease.requests, est_tokens: lease.est_tokens, _lock: true})
+  open: true, jobs: size(lease.ids), left: size(lease.ids), requests: lease.requests, est_tokens: lease.est_tokens,
+  probe: $probe, _lock: true})
 WITH lease
 UNWIND lease.ids AS id
 MATCH (j:EmbedJob {id: id})

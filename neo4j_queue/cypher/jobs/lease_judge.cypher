@@ -1,6 +1,9 @@
 // Opens a lease transaction: takes the control lock, then reads what the judgement needs.
-// parameters: interval_ms (window of the rate budget), worker_ttl_ms (a silent worker counts that long), now
-// rows:       one: now, seq, turn, halted, paused_until, slots, open_leases, spent_requests, spent_tokens
+// parameters: interval_ms (window of the rate budget), minute_ms (window of the limits that the provider names),
+//             good_for_ms (so long its word counts), worker_ttl_ms (a silent worker counts that long), now
+// rows:       one: now, seq, turn, halted, paused_until, trouble, trouble_rounds, probing (a probe is open), slots,
+//             open_leases, spent_requests, spent_tokens, found_requests, found_tokens (per minute, by the provider),
+//             minute_requests, minute_tokens (spent of them), token_factor, query_at
 // locks:      the control node. Whoever holds it is the only one who leases. Lock order of the whole database:
 //             control, leases, jobs by id, health.
 // The budget is a fact of the leases, not a counter: an open lease holds its reservation, a finished one counts
@@ -10,17 +13,28 @@ SET c._lock = true
 WITH c, coalesce($now, datetime.realtime().epochMillis) AS now
 CALL (now) {
   MATCH (l:EmbedLease) WHERE l.open = true
-  RETURN count(l) AS open_leases, coalesce(sum(l.requests), 0) AS held_requests,
+  RETURN count(l) AS open_leases, count(l.probe) > 0 AS probing, coalesce(sum(l.requests), 0) AS held_requests,
     coalesce(sum(l.est_tokens), 0) AS held_tokens
 }
 CALL (now) {
   MATCH (l:EmbedLease) WHERE l.requested_at > now - $interval_ms
   RETURN coalesce(sum(l.requests), 0) AS sent_requests, coalesce(sum(l.est_tokens), 0) AS sent_tokens
 }
+WITH *, coalesce(c.found_at > now - $good_for_ms, false) AS found
+CALL (now, found) {
+  WITH now WHERE found
+  MATCH (l:EmbedLease) WHERE l.requested_at > now - $minute_ms
+  RETURN coalesce(sum(l.requests), 0) AS requests_of_minute, coalesce(sum(l.est_tokens), 0) AS tokens_of_minute
+}
 CALL (now) {
   MATCH (w:EmbedWorker) WHERE w.seen_at > now - $worker_ttl_ms
   RETURN coalesce(sum(w.slots), 0) AS slots
 }
 RETURN now, c.seq AS seq, coalesce(c.turn, 0) AS turn, coalesce(c.halted, false) AS halted,
-  c.paused_until AS paused_until, slots, open_leases,
-  held_requests + sent_requests AS spent_requests, held_tokens + sent_tokens AS spent_tokens
+  c.paused_until AS paused_until, c.trouble AS trouble, coalesce(c.trouble_rounds, 0) AS trouble_rounds, probing,
+  slots, open_leases,
+  held_requests + sent_requests AS spent_requests, held_tokens + sent_tokens AS spent_tokens,
+  CASE WHEN found THEN c.found_requests END AS found_requests,
+  CASE WHEN found THEN c.found_tokens END AS found_tokens,
+  held_requests + requests_of_minute AS minute_requests, held_tokens + tokens_of_minute AS minute_tokens,
+  coalesce(c.token_factor, 1.0) AS token_factor, c.query_at AS query_at

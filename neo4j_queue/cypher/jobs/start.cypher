@@ -9,7 +9,11 @@ SET l._lock = true
 WITH l WHERE l.open = true AND (l.started_at IS NULL OR l.start_id = $start_id)
 MATCH (c:QueueControl {name: 'embedding'})
 WITH l, c, coalesce($now, datetime.realtime().epochMillis) AS now
-WITH l, now, CASE WHEN c.halted THEN 'halted' WHEN c.paused_until > now THEN 'paused' END AS blocked
+WITH l, now, CASE
+  WHEN c.halted THEN 'halted'
+  WHEN c.paused_until > now THEN 'paused'
+  // Leased before the trouble began: only a probe may find out whether it is over.
+  WHEN c.trouble IN ['outage', 'quota'] AND l.probe IS NULL THEN 'paused' END AS blocked
 CALL (l, now, blocked) {
   WITH l, now WHERE blocked IS NULL
   SET l.started_at = now, l.start_id = $start_id, l.worker = $worker, l.lock_until = now + $lock_ms

@@ -1,0 +1,165 @@
+"""The breaker: what the queue knows about the provider, and when all workers rest because of it.
+
+Several failures in a row, a quota that is used up and a rate limit are *trouble*. The queue rests, longer with
+each round, and ends the trouble by itself: after an outage and for a quota a probe (a lease of a single job) finds
+out whether the provider works again, after a rate limit everybody may go on. Facts come from the control node, the
+judgement is the pure function `judge_failure`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from neo4j import ManagedTransaction
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import rows
+from neo4j_queue.errors import Fault, FaultKind
+
+# As many failures in a row make an outage; one or two are a hiccup that the jobs' own back-off answers.
+FAILURES_TO_OPEN = 5
+
+
+class Trouble(StrEnum):
+    """Why the queue rests because of the provider; `trouble` of the control node."""
+
+    OUTAGE = "outage"
+    QUOTA = "quota"
+    RATE_LIMIT = "rate_limit"
+
+
+# While one of these lasts, only probes are leased and started.
+PROBED = frozenset({Trouble.OUTAGE, Trouble.QUOTA})
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long the queue rests in the first round, and at most; doubled with each round. Seconds."""
+
+    first_s: float
+    most_s: float
+
+    def seconds(self, round_number: int) -> float:
+        """The rest of the n-th round in a row, from 1."""
+        # Sixty rounds are far beyond any maximum, and below the largest float.
+        return float(min(self.most_s, self.first_s * 2.0 ** min(round_number - 1, 60)))
+
+
+# An outage ends within seconds or minutes, a quota when someone pays, a rate limit within its window.
+RESTS = {
+    Trouble.OUTAGE: Rest(5.0, 300.0),
+    Trouble.QUOTA: Rest(60.0, 3_600.0),
+    Trouble.RATE_LIMIT: Rest(1.0, 60.0),
+}
+TROUBLE_OF = {
+    FaultKind.OUTAGE: Trouble.OUTAGE,
+    FaultKind.QUOTA: Trouble.QUOTA,
+    FaultKind.RATE_LIMIT: Trouble.RATE_LIMIT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFacts:
+    """What is known when news of a request come, under the control lock. Times in epoch ms, server clock."""
+
+    now: int
+    ours: bool
+    leased_at: int | None
+    probe: bool
+    trouble: str | None
+    rounds: int
+    failures: int
+    paused_until: int | None
+
+    @property
+    def recent(self) -> bool:
+        """Was the request leased after the last rest ended? Older news say nothing about the time since."""
+        return self.leased_at is not None and self.leased_at >= (self.paused_until or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a failure means. `charged`: it is a verdict about its jobs, for the trouble was not known before.
+
+    `wait_ms` is the rest that it asks for (0 = none), `begins` whether it began or renewed the trouble.
+    """
+
+    trouble: Trouble | None
+    rounds: int
+    failures: int
+    wait_ms: int = 0
+    charged: bool = False
+    begins: bool = False
+
+
+def judge_failure(facts: ProviderFacts, trouble: Trouble, asked_s: float | None, to_open: int) -> Judgement:
+    """What a failure that means `trouble` changes; of outages, `to_open` in a row begin it.
+
+    `asked_s` is the wait that the provider asked for. For a rate limit it is taken at its word; otherwise it only
+    makes our own wait longer, up to its maximum.
+    """
+    known = None if facts.trouble is None else Trouble(facts.trouble)
+    outage = trouble is Trouble.OUTAGE
+    failures = facts.failures + outage
+    charged = outage and known not in PROBED
+    resting = known in PROBED or known is trouble
+    begins = facts.recent if resting else not outage or failures >= to_open
+    if not begins:
+        # Several requests may meet one rate limit, and be told different waits.
+        asked = asked_s if trouble is Trouble.RATE_LIMIT is known else None
+        return Judgement(known, facts.rounds, failures, round((asked or 0.0) * 1000), charged)
+    rounds = facts.rounds + 1 if known is trouble else 1
+    rest = RESTS[trouble]
+    wait_s = rest.seconds(rounds)
+    if asked_s is not None:
+        wait_s = asked_s if trouble is Trouble.RATE_LIMIT else min(max(asked_s, wait_s), rest.most_s)
+    return Judgement(trouble, rounds, failures, round(wait_s * 1000), charged, begins=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureNews:
+    """What became of news of a failure. `release_delay_ms`: how long the jobs of a failed probe stand back, so that
+    the next probe is another job: what always fails by itself must not keep the queue closed."""
+
+    charged: bool
+    begins: bool
+    wait_ms: int
+    rounds: int
+    release_delay_ms: int
+
+
+def note_failure(
+    tx: ManagedTransaction, token: str, fault: Fault, *, to_open: int, now: int | None
+) -> FailureNews | None:
+    """Stores that the provider failed a request of lease `token`; None when the lease is not ours any more."""
+    facts = _facts(tx, token, now)
+    if not facts.ours:
+        return None
+    judged = judge_failure(facts, TROUBLE_OF[fault.kind], fault.retry_after_s, to_open)
+    _store(tx, judged.trouble, judged.rounds, judged.failures)
+    if judged.wait_ms:
+        # Statuses show the reason to people: short, and free of texts and keys (as every fault is).
+        reason = f"{TROUBLE_OF[fault.kind]}: {fault.error_type}: {fault.message[:200]}"
+        rows(tx, statement("control/pause"), ms=judged.wait_ms, reason=reason, now=facts.now)
+    delay_ms = judged.wait_ms if facts.probe else 0
+    return FailureNews(judged.charged, judged.begins, judged.wait_ms, judged.rounds, delay_ms)
+
+
+def note_success(tx: ManagedTransaction, token: str, *, now: int | None) -> Trouble | None:
+    """Stores that the provider answered a request of lease `token`; returns the trouble that it ended."""
+    facts = _facts(tx, token, now)
+    if not facts.recent:
+        return None
+    _store(tx, None, 0, 0)
+    return None if facts.trouble is None else Trouble(facts.trouble)
+
+
+def _facts(tx: ManagedTransaction, token: str, now: int | None) -> ProviderFacts:
+    (row,) = rows(tx, statement("control/provider_facts"), token=token, now=now)
+    return ProviderFacts(**row.data())
+
+
+def _store(tx: ManagedTransaction, trouble: Trouble | None, rounds: int, failures: int) -> None:
+    state: Mapping[str, Any] = {"trouble": trouble, "rounds": rounds, "failures": failures}
+    rows(tx, statement("control/provider_state"), **state)

@@ -1,0 +1,72 @@
+"""What workers learn about the provider's account from its answers, and when it is worth telling all others.
+
+A provider names its real limits in its answers, and counts tokens in its own way. Each worker keeps what it saw and
+writes it to the control node when it is new or getting old; lease transactions judge by it.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from neo4j_queue.rate_headers import RateHeaders
+
+# Limits in headers are per minute, as their senders document. A report that was not renewed for ten minutes counts
+# no more: a limit may have been raised, or the provider changed.
+WINDOW_MS = 60_000
+GOOD_FOR_MS = 600_000
+RENEW_AFTER_S = 60.0
+# The factor follows a change of the texts within some ten requests, and is told when it is a tenth off.
+SMOOTHING = 0.2
+WORTH_TELLING = 0.1
+# Beyond these a server counts something else than tokens.
+FACTOR_MIN, FACTOR_MAX = 0.25, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderReport:
+    """Requests and tokens per minute (None = not said); `token_factor`: tokens charged per token estimated."""
+
+    requests: int | None = None
+    tokens: int | None = None
+    token_factor: float = 1.0
+
+
+class Sent(Protocol):
+    """What a batch sent, as far as it matters here (`asking.Sent`)."""
+
+    rate: RateHeaders | None
+    estimated: int
+    charged: int
+
+
+class Reporter:
+    """One worker process's memory of what it saw and told."""
+
+    def __init__(self) -> None:
+        self._factor: float | None = None
+        # Nothing was told, which says: no limits, and an estimate that is right.
+        self._told = ProviderReport()
+        self._told_at = 0.0
+
+    def worth_telling(self, sent: Sent, now: float) -> ProviderReport | None:
+        """A report when a batch showed something new, or something known that is due again.
+
+        `now` is a monotonic clock's reading in seconds.
+        """
+        if sent.charged and sent.estimated:
+            seen = min(max(sent.charged / sent.estimated, FACTOR_MIN), FACTOR_MAX)
+            before = seen if self._factor is None else self._factor
+            self._factor = before + SMOOTHING * (seen - before)
+        # A limit of zero would be a wait without an end; whoever means it answers 429.
+        requests = (sent.rate.limit_requests or None) if sent.rate else None
+        tokens = (sent.rate.limit_tokens or None) if sent.rate else None
+        report = ProviderReport(requests, tokens, self._factor or 1.0)
+        limited = requests is not None or tokens is not None
+        if not self._is_new(report) and not (limited and now - self._told_at >= RENEW_AFTER_S):
+            return None
+        self._told, self._told_at = report, now
+        return report
+
+    def _is_new(self, report: ProviderReport) -> bool:
+        told = self._told
+        drift = abs(report.token_factor / told.token_factor - 1.0)
+        return (report.requests, report.tokens) != (told.requests, told.tokens) or drift > WORTH_TELLING

@@ -1,0 +1,181 @@
+"""The provider in trouble, as all workers see it: breaker, quota, rate limits, and their ends (C3, C4, C13)."""
+
+import pytest
+
+from neo4j_queue.breaker import FAILURES_TO_OPEN
+from tests.pipeline.conftest import Bench
+from tests.provider_server import Reply, error
+
+QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}
+BATCH = 100
+
+
+def names(count: int) -> list[str]:
+    return [f"e{n:04}" for n in range(count)]
+
+
+def attempts(bench: Bench) -> list[int]:
+    """The charged attempts, per batch in the order of the names."""
+    by_name = {job["entity_uid"]: job["attempts"] for job in bench.queue.jobs(limit=10_000)}
+    ordered = [by_name[name] for name in sorted(by_name)]
+    groups = [set(ordered[first : first + BATCH]) for first in range(0, len(ordered), BATCH)]
+    assert all(len(group) == 1 for group in groups), groups
+    return [group.pop() for group in groups]
+
+
+def probe_until_it_rests(bench: Bench) -> int:
+    """Lets the rest pass and runs the probe; returns how many requests that made."""
+    before = len(bench.provider.journal)
+    state = bench.queue.control.state()
+    bench.skip((state.paused_until - state.now) / 1000 + 0.01 if state.paused_until else 0)
+    bench.step()
+    return len(bench.provider.journal) - before
+
+
+def test_after_five_failures_everybody_rests_and_nobody_else_is_charged(bench: Bench) -> None:
+    """Guard: `judge_failure`. With a breaker that never opens, the last two batches are requested and charged."""
+    bench.create(*names(7 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    assert len(bench.provider.journal) == FAILURES_TO_OPEN
+    assert sorted(attempts(bench)) == [0, 0, 1, 1, 1, 1, 1]
+    state = bench.queue.control.state()
+    assert state.paused_until is not None
+    assert 4 < (state.paused_until - state.now) / 1000 <= 5
+    assert "outage" in (state.pause_reason or "")
+    assert bench.queue.lease("test", batches=10).reason == "paused"
+
+
+def test_one_probe_of_one_job_per_rest_and_it_is_charged_nothing(bench: Bench) -> None:
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    charged = sum(job["attempts"] for job in bench.queue.jobs(limit=10_000))
+    for _ in range(3):
+        assert probe_until_it_rests(bench) == 1
+        assert len(bench.provider.journal[-1].inputs) == 1
+    probed = [request.inputs[0] for request in bench.provider.journal[FAILURES_TO_OPEN:]]
+    assert len(set(probed)) == 3, "what always fails by itself must not be every probe"
+    assert sum(job["attempts"] for job in bench.queue.jobs(limit=10_000)) == charged
+    state = bench.queue.control.state()
+    assert (state.trouble, state.trouble_rounds) == ("outage", 4)
+
+
+def test_while_a_probe_is_out_nobody_else_gets_a_lease(bench: Bench) -> None:
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    bench.skip(6)
+    (probe,) = bench.queue.lease("test", batches=10).leases
+    assert len(probe.job_ids) == 1
+    assert bench.queue.lease("test", batches=10).reason == "probing"
+
+
+def test_a_probe_that_dies_is_followed_by_another(bench: Bench) -> None:
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    bench.skip(6)
+    (lost,) = bench.queue.lease("test", batches=10).leases
+    bench.queue.start(lost.token, lost.job_ids)
+    bench.skip(bench.settings.embed_job_lock_duration_ms / 1000 + 1)
+    bench.queue.recover_stale()
+    bench.provider.reply_always(None)
+    bench.step()
+    assert bench.queue.control.state().trouble is None
+
+
+def test_a_probe_that_passes_ends_the_outage_for_all_at_the_full_batch_size(bench: Bench) -> None:
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    bench.provider.reply_always(None)
+    assert probe_until_it_rests(bench) == 1
+    state = bench.queue.control.state()
+    assert (state.trouble, state.paused) == (None, False)
+    bench.step()
+    assert [len(request.inputs) for request in bench.provider.journal[-6:]] == [100, 100, 100, 100, 100, 99]
+    status = bench.queue.status()
+    assert (status.completed, status.failed, status.unfinished) == (600, 0, 0)
+
+
+def test_a_batch_that_waited_through_the_opening_is_given_back_not_sent(bench: Bench) -> None:
+    """Leased before, started after the rest: only the probe may find out.
+
+    Guard: `c.trouble` in jobs/start. Without it the batch is sent beside the probe.
+    """
+    bench.create(*names(6 * BATCH))
+    leases = bench.queue.lease("test", batches=6).leases
+    bench.provider.reply_always(error(500))
+    for lease in leases[:5]:
+        bench.pipeline.run(lease.token, lease.job_ids)
+    bench.skip(6)
+    late = bench.pipeline.run(leases[5].token, leases[5].job_ids)
+    assert (late.refused, late.released) == ("paused", BATCH)
+    assert len(bench.provider.journal) == 5
+
+
+def test_a_success_between_failures_begins_the_count_anew(bench: Bench) -> None:
+    bench.create(*names(9 * BATCH))
+    replies = [error(500)] * 4 + [Reply()] + [error(500)] * 4
+    bench.provider.reply_next(*replies)
+    bench.step()
+    assert bench.queue.control.state().trouble is None
+    assert len(bench.provider.journal) == 9
+
+
+def test_a_quota_rests_a_minute_then_two_with_one_probe_each_and_ends_by_itself(bench: Bench) -> None:
+    """C4."""
+    bench.create(*names(3 * BATCH))
+    bench.provider.reply_always(error(429, QUOTA))
+    bench.step()
+    requests = len(bench.provider.journal)
+    waits = []
+    for _ in range(3):
+        state = bench.queue.control.state()
+        assert state.paused_until is not None
+        waits.append(round((state.paused_until - state.now) / 1000))
+        assert probe_until_it_rests(bench) == 1
+    assert requests == 1
+    assert waits == [60, 120, 240]
+    assert set(attempts_of_all(bench)) == {0}
+    bench.provider.reply_always(None)
+    assert probe_until_it_rests(bench) == 1
+    bench.step()
+    assert bench.queue.status().completed == 3 * BATCH
+
+
+def attempts_of_all(bench: Bench) -> list[int]:
+    return [job["attempts"] for job in bench.queue.jobs(limit=10_000)]
+
+
+def test_rate_limits_without_a_wish_rest_longer_each_time_and_a_success_forgets_it(bench: Bench) -> None:
+    bench.create(*names(BATCH))
+    bench.provider.reply_always(error(429))
+    waits = []
+    for _ in range(3):
+        bench.step()
+        state = bench.queue.control.state()
+        assert state.paused_until is not None
+        waits.append(round((state.paused_until - state.now) / 1000))
+        bench.skip(waits[-1] + 0.1)
+    assert waits == [1, 2, 4]
+    assert set(attempts_of_all(bench)) == {0}
+    bench.provider.reply_always(None)
+    bench.step()
+    assert bench.queue.status().completed == BATCH
+    assert bench.queue.control.state().trouble_rounds == 0
+
+
+@pytest.mark.parametrize("by_hand", ["resume", "success"])
+def test_a_person_can_end_the_rest_at_once(bench: Bench, by_hand: str) -> None:
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    bench.provider.reply_always(None)
+    if by_hand == "resume":
+        bench.queue.resume()
+    else:
+        probe_until_it_rests(bench)
+    assert bench.queue.control.state().trouble is None
+    assert sum(len(lease.job_ids) for lease in bench.queue.lease("test", batches=10).leases) >= 599
