@@ -5,7 +5,6 @@ Both are judged like leases, under the control lock, so that all requests togeth
 
 import secrets
 from dataclasses import dataclass
-from typing import Any
 
 from neo4j import ManagedTransaction
 
@@ -42,10 +41,10 @@ class Booking:
             return False
         return bool(rows(tx, statement("jobs/reserve"), token=token, requests=requests))
 
-    def query(self, tx: ManagedTransaction, owner: str, est_tokens: int) -> bool:
+    def query(self, tx: ManagedTransaction, est_tokens: int) -> bool:
         """Books the request of a search; when there is no room, notes that one is waited for."""
         facts = self.facts(tx)
         booked = not budget_of(facts, self.limits, for_query=True).used_up
-        given: dict[str, Any] = {"owner": owner, "est_tokens": est_tokens, "now": facts.now}
-        rows(tx, statement("jobs/book_query"), token=f"q-{secrets.token_hex(8)}" if booked else None, **given)
+        token = f"q-{secrets.token_hex(8)}" if booked else None
+        rows(tx, statement("jobs/book_query"), token=token, est_tokens=est_tokens, now=facts.now)
         return booked

@@ -23,7 +23,7 @@ from neo4j_queue.entities import (
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.jobs import PRIORITY_DEFAULT
 from neo4j_queue.outbox import WAIT_S, Enqueue, Outbox
-from neo4j_queue.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
+from neo4j_queue.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
 from neo4j_queue.vectors import EntityVectors
@@ -83,8 +83,12 @@ class EntityGraph(EntityVectors):
         *,
         database: Database | None = None,
         enqueue_wait_s: float = WAIT_S,
+        book_query: BookQuery | None = None,
     ) -> Self:
-        """The graph that the settings name. Raises `SettingsError` when the model's width cannot be known."""
+        """The graph that the settings name; `book_query` (`EmbedQueue.book_query`) counts its searches.
+
+        Raises `SettingsError` when the model's width cannot be known.
+        """
         spec = describe(settings)
         return cls(
             database or Database(settings.graph_address()),
@@ -96,7 +100,7 @@ class EntityGraph(EntityVectors):
             vector_index=settings.neo4j_vector_index,
             enqueue=enqueue,
             enqueue_wait_s=enqueue_wait_s,
-            embed=QueryEmbedder(settings),
+            embed=QueryEmbedder(settings, book_query),
         )
 
     def close(self) -> None:

@@ -191,9 +191,9 @@ class EmbedQueue:
         """Books further provider requests on a running lease, if the rate budget allows all of them now."""
         return self.database.transaction(lambda tx: self._booking().more(tx, token, requests))
 
-    def book_query(self, owner: str, est_tokens: int) -> bool:
+    def book_query(self, est_tokens: int) -> bool:
         """Books the provider request of a search on the rate budget, before all leases; False = no room now."""
-        return self.database.transaction(lambda tx: self._booking().query(tx, owner, est_tokens))
+        return self.database.transaction(lambda tx: self._booking().query(tx, est_tokens))
 
     def _booking(self) -> Booking:
         return Booking(self._limits, self.worker_ttl_ms, self._clock())

@@ -1,13 +1,19 @@
 """Semantic search: the entities whose vectors are nearest to the query's."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from neo4j.exceptions import DriverError, Neo4jError
+
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.embedders import Embedder, open_embedder
+from neo4j_queue.embedders import Embedder, describe, open_embedder
+from neo4j_queue.errors import TemporarilyUnavailable
+from neo4j_queue.log import get_logger
 from neo4j_queue.settings import Settings
+from neo4j_queue.text import estimate_tokens
 
 # The index knows nothing of soft-deleted entities and other models: it is asked for some more than wanted, and
 # four times as many while too few of them count.
@@ -19,20 +25,66 @@ MAX_CANDIDATES = 20_000
 MAX_LIMIT = 1_000
 
 EmbedQuery = Callable[[str], Sequence[float]]
+# Books one provider request for so many model tokens; False = the rate limit has no room now.
+BookQuery = Callable[[int], bool]
+
+# How often a search that waits for the rate limit asks again.
+ASK_AGAIN_S = 0.1
+# Their requests cost nothing and have no limit.
+IN_PROCESS = frozenset({"local", "mock"})
+
+log = get_logger()
 
 
 class QueryEmbedder:
-    """Embeds queries with the model that the settings name; opens it at the first one."""
+    """Embeds queries with the model that the settings name; opens it at the first one.
 
-    def __init__(self, settings: Settings) -> None:
+    With `book` (`EmbedQueue.book_query`) a query counts against the rate limit that all workers share. It goes first:
+    while people search, backfills leave room for them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        book: BookQuery | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._settings = settings
+        self._book = book
+        self._monotonic = monotonic
+        self._sleep = sleep
         self._embedder: Embedder | None = None
 
     def __call__(self, query: str) -> Sequence[float]:
-        """The vector of a query: one provider request. Raises what the provider's client raises."""
+        """The vector of a query: one provider request. Raises what the provider's client raises, and
+        `TemporarilyUnavailable` when the rate limit has no room for `EMBED_REQUEST_TIMEOUT_MS`.
+        """
         if self._embedder is None:
             self._embedder = open_embedder(self._settings)
+        if self._book is not None and describe(self._settings).provider not in IN_PROCESS:
+            self._wait_for_room(self._book, estimate_tokens(query))
         return self._embedder.embed([query]).vectors[0]
+
+    def _wait_for_room(self, book: BookQuery, est_tokens: int) -> None:
+        patience_s = self._settings.embed_request_timeout_ms / 1000
+        deadline = self._monotonic() + patience_s
+        while not _booked(book, est_tokens):
+            if self._monotonic() >= deadline:
+                raise TemporarilyUnavailable(
+                    f"the rate limit of the embedding provider left no room for a search in {patience_s:.0f} s"
+                )
+            self._sleep(ASK_AGAIN_S)
+
+
+def _booked(book: BookQuery, est_tokens: int) -> bool:
+    try:
+        return book(est_tokens)
+    except (Neo4jError, DriverError) as error:
+        # Without the jobs database nothing is leased either, so a search is all that the provider sees.
+        log.debug("query_not_booked", error=str(error))
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,4 +20,6 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     """
     settings = settings or Settings.load(Role.CLI)
     queue = EmbedQueue.connect(settings)
-    return EntityGraph.from_settings(settings, enqueue=enqueue_and_nudge(queue, Nudge()))
+    return EntityGraph.from_settings(
+        settings, enqueue=enqueue_and_nudge(queue, Nudge()), book_query=queue.book_query
+    )

@@ -82,7 +82,9 @@ def open_both() -> Iterator[Both]:
     settings = load_settings()
     with open_databases(settings) as (graph_database, jobs_database):
         queue = EmbedQueue(jobs_database, settings)
-        graph = EntityGraph.from_settings(settings, queue.enqueue, database=graph_database)
+        graph = EntityGraph.from_settings(
+            settings, queue.enqueue, database=graph_database, book_query=queue.book_query
+        )
         yield Both(settings, graph, queue)
 
 

@@ -340,9 +340,9 @@ def test_two_leases_that_want_the_last_request_share_it_once(
     monkeypatch: pytest.MonkeyPatch,
     guarded: bool,
 ) -> None:
-    """Guard: the control lock in jobs/reserve. The second waits and finds the budget spent."""
+    """Guard: the control lock in jobs/lease_judge. The second waits and finds the budget spent."""
     if not guarded:
-        plant(monkeypatch, {"jobs/reserve": mutated("jobs/reserve", ("SET c._lock = true\n", ""))})
+        plant(monkeypatch, {"jobs/lease_judge": mutated("jobs/lease_judge", ("SET c._lock = true\n", ""))})
     budget = {"embedding_rate_limit_tokens": 3, "embed_batch_size": 1}
     queue = make_queue(**budget)
     queue.enqueue(requests(2))
