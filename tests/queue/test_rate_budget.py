@@ -170,8 +170,8 @@ MUTATIONS = {
     "a request is forgotten before it has left the window": {
         "jobs/lease_judge": ("now - $interval_ms", "now - $interval_ms / 2"),
     },
-    "further requests are granted without a look at the open leases": {
-        "jobs/reserve": ("$limit - sent - held", "$limit - sent"),
+    "further requests are granted and not booked": {
+        "jobs/reserve": ("l.requests + $requests", "l.requests"),
     },
 }
 
