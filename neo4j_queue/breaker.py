@@ -6,7 +6,7 @@ out whether the provider works again, after a rate limit everybody may go on. Fa
 judgement is the pure function `judge_failure`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -35,22 +35,25 @@ PROBED = frozenset({Trouble.OUTAGE, Trouble.QUOTA})
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How long the queue rests in the first round, and at most; doubled with each round. Seconds."""
+    """How long the queue rests in the first round, how much longer in each further one, and at most. Seconds."""
 
     first_s: float
+    growth: float
     most_s: float
 
     def seconds(self, round_number: int) -> float:
         """The rest of the n-th round in a row, from 1."""
-        # Sixty rounds are far beyond any maximum, and below the largest float.
-        return float(min(self.most_s, self.first_s * 2.0 ** min(round_number - 1, 60)))
+        # A hundred rounds are beyond every maximum, and below the largest float.
+        return float(min(self.most_s, self.first_s * self.growth ** min(round_number - 1, 100)))
 
 
-# An outage ends within seconds or minutes, a quota when someone pays, a rate limit within its window.
+# Each rest after an outage is five seconds and a twelfth of the time that it has lasted: an outage of a minute is
+# found over within ten seconds, one of an hour within five minutes, with some fifty probes in that hour. A quota is
+# full again when someone pays, a rate limit passes within its window.
 RESTS = {
-    Trouble.OUTAGE: Rest(5.0, 300.0),
-    Trouble.QUOTA: Rest(60.0, 3_600.0),
-    Trouble.RATE_LIMIT: Rest(1.0, 60.0),
+    Trouble.OUTAGE: Rest(5.0, 13 / 12, 300.0),
+    Trouble.QUOTA: Rest(60.0, 2.0, 3_600.0),
+    Trouble.RATE_LIMIT: Rest(1.0, 2.0, 60.0),
 }
 TROUBLE_OF = {
     FaultKind.OUTAGE: Trouble.OUTAGE,
@@ -130,10 +133,10 @@ class FailureNews:
 
 
 def note_failure(
-    tx: ManagedTransaction, token: str, fault: Fault, *, to_open: int, now: int | None
+    tx: ManagedTransaction, token: str, ids: Sequence[str], fault: Fault, *, to_open: int, now: int | None
 ) -> FailureNews | None:
-    """Stores that the provider failed a request of lease `token`; None when the lease is not ours any more."""
-    facts = _facts(tx, token, now)
+    """Stores that the provider failed a request of lease `token` with jobs `ids`; None when none of them is ours."""
+    facts = _facts(tx, token, ids, now)
     if not facts.ours:
         return None
     judged = judge_failure(facts, TROUBLE_OF[fault.kind], fault.retry_after_s, to_open)
@@ -148,15 +151,15 @@ def note_failure(
 
 def note_success(tx: ManagedTransaction, token: str, *, now: int | None) -> Trouble | None:
     """Stores that the provider answered a request of lease `token`; returns the trouble that it ended."""
-    facts = _facts(tx, token, now)
+    facts = _facts(tx, token, (), now)
     if not facts.recent:
         return None
     _store(tx, None, 0, 0)
     return None if facts.trouble is None else Trouble(facts.trouble)
 
 
-def _facts(tx: ManagedTransaction, token: str, now: int | None) -> ProviderFacts:
-    (row,) = rows(tx, statement("control/provider_facts"), token=token, now=now)
+def _facts(tx: ManagedTransaction, token: str, ids: Sequence[str], now: int | None) -> ProviderFacts:
+    (row,) = rows(tx, statement("control/provider_facts"), token=token, ids=list(ids), now=now)
     return ProviderFacts(**row.data())
 
 

@@ -303,7 +303,7 @@ class Pipeline:
             return self._report_outage(work, outage) if outage else (None, 0)
         if fault.kind in PROVIDER:
             # Nothing passed, or the provider said so itself: one such answer is enough.
-            news = self._queue.control.provider_failed(work.token, fault, to_open=1)
+            news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=1)
             if news is not None and news.begins:
                 self._journal.paused(news.wait_ms / 1000, fault)
             return fault, news.release_delay_ms if news else 0
@@ -313,7 +313,7 @@ class Pipeline:
 
     def _report_outage(self, work: Work, outage: Fault) -> tuple[Fault | None, int]:
         """An outage that is known already, or that a probe met, is no verdict about its jobs."""
-        news = self._queue.control.provider_failed(work.token, outage)
+        news = self._queue.control.provider_failed(work.token, list(work.jobs), outage)
         if news is None:
             return None, 0
         if news.begins:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,20 +19,20 @@ from tests.provider_server import ProviderServer
 
 
 @dataclass
-class ShiftedClock:
-    """The real time, moved on by what a test skips (ms)."""
+class StandingClock:
+    """Epoch ms that only a test moves on, so that a slow machine ends no rest and no lock."""
 
-    skipped: int = 0
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def __call__(self) -> int:
-        return time.time_ns() // 1_000_000 + self.skipped
+        return self.now
 
 
 @dataclass
 class Bench:
     """Everything a pipeline test needs."""
 
-    clock: ShiftedClock
+    clock: StandingClock
     settings: Settings
     graph: EntityGraph
     queue: EmbedQueue
@@ -42,7 +42,7 @@ class Bench:
 
     def skip(self, seconds: float) -> None:
         """Lets so much time pass for the queue."""
-        self.clock.skipped += round(seconds * 1000)
+        self.clock.now += round(seconds * 1000)
 
     def create(self, *names: str, text: str = "text of {}") -> None:
         """Entities with one observation each, queued."""
@@ -99,7 +99,7 @@ def make_bench(
             "embed_job_retry_base_delay_ms": 0,
         }
         settings = make_settings(**values | overrides)
-        clock = ShiftedClock()
+        clock = StandingClock()
         queue = EmbedQueue(jobs_db, settings, clock=clock)
         graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
         embedder = open_embedder(settings)

@@ -10,11 +10,12 @@ from typing import Any
 import openai
 import pytest
 
-from neo4j_queue.embedders import ModelSpec, RateHeaders
+from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, classify
+from neo4j_queue.rate_headers import RateHeaders
 from tests.provider_server import MANGLES, ProviderServer, Reply, error, mangled, vector_for
 
 DIMENSIONS = 8
@@ -237,6 +238,8 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
     server.reply_next(
         Reply(
             headers={
+                "x-ratelimit-limit-requests": "60",
+                "x-ratelimit-limit-tokens": "150000",
                 "x-ratelimit-remaining-requests": "59",
                 "x-ratelimit-remaining-tokens": "149984",
                 "x-ratelimit-reset-requests": "1s",
@@ -245,7 +248,7 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
         )
     )
 
-    assert make().embed(["text"]).rate == RateHeaders(59, 149_984, 1.0, 360.0)
+    assert make().embed(["text"]).rate == RateHeaders(60, 150_000, 59, 149_984, 1.0, 360.0)
 
 
 @pytest.mark.parametrize(
