@@ -94,7 +94,9 @@ def test_a_server_that_enforces_the_limits_never_refuses(make_bench: MakeBench, 
     long = {f"n{n}" for n, text in enumerate(texts) if cautious_tokens(text) > profile.max_input_tokens}
     assert flagged(bench) == long
     assert len(long) >= 8
-    assert max(fullness(request, profile) for request in bench.provider.journal) > 0.8, "requests are far from full"
+    assert max(fullness(request, profile) for request in bench.provider.journal) > 0.8, (
+        "requests are far from full"
+    )
 
 
 def fullness(request: Request, profile: Profile) -> float:
