@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.provider_server import (
+from neo4j_queue.mock_provider import (
     MANGLES,
     Limits,
     ProviderServer,
