@@ -15,9 +15,9 @@ import typer
 from rich.console import Console
 
 from benchmarks.chaos_audit import Audit, audit
-from benchmarks.chaos_faults import Chaos, Fault
-from benchmarks.chaos_world import PAGE, World
-from benchmarks.report import Report, Table, console
+from benchmarks.chaos_faults import WAITS_FOR_LOCK, Chaos, Fault
+from benchmarks.chaos_world import PAGE, SETTINGS, World
+from benchmarks.report import Report, Table, Target, console
 from benchmarks.stage import Say, open_stage
 from neo4j_queue.errors import Neo4jQueueError
 
@@ -78,6 +78,7 @@ def _run(world: World, jobs: int, faults: int, seed: int, say: Say) -> tuple[Rep
     found = audit(world, chaos.done, offset_ms)
     report = Report("chaos", {"jobs": jobs, "faults": faults, "seed": seed})
     report.tables += [_violations(found), _recovery(chaos.done), _inputs(found, jobs, seconds)]
+    report.targets += _targets(chaos.done)
     report.notes += [f"seed {seed}; {seconds:.0f} s", *found.examples, *world.died]
     late = [fault.kind for fault in chaos.done if fault.back_after_ms is None]
     report.notes += [f"nothing was completed within {BACK_S:.0f} s after: {kind}" for kind in late]
@@ -139,7 +140,13 @@ def _violations(found: Audit) -> Table:
 def _recovery(faults: list[Fault]) -> Table:
     table = Table(
         "From a fault to the first completed job after it",
-        {"what": "fault", "times": "times", "lasted": "took ms (worst)", "back": "back after ms (worst)"},
+        {
+            "what": "fault",
+            "times": "times",
+            "lasted": "took ms (worst)",
+            "back": "back after ms (worst)",
+            "idle": "of them after its end",
+        },
     )
     for kind in sorted({fault.kind for fault in faults}):
         those = [fault for fault in faults if fault.kind == kind]
@@ -148,8 +155,27 @@ def _recovery(faults: list[Fault]) -> Table:
             times=len(those),
             lasted=max(fault.ended_at - fault.began_at for fault in those),
             back=max((f.back_after_ms for f in those if f.back_after_ms is not None), default=None),
+            idle=max((f.idle_ms for f in those if f.idle_ms is not None), default=None),
         )
     return table
+
+
+def _targets(faults: list[Fault]) -> list[Target]:
+    """Back at work within the start deadline, or the lock of started work, and two ticks of the recovery."""
+    deadline, lock = SETTINGS["embed_job_start_deadline_ms"], SETTINGS["embed_job_lock_duration_ms"]
+    ticks = 2 * int(SETTINGS["embed_job_recovery_interval"])
+    worst: dict[bool, int] = {}
+    for fault in faults:
+        waits = fault.kind in WAITS_FOR_LOCK
+        worst[waits] = max(
+            worst.get(waits, 0), fault.idle_ms if fault.idle_ms is not None else round(BACK_S * 1000)
+        )
+    names = {
+        True: "idle after the death of a worker, ms (worst)",
+        False: "idle after any other fault, ms (worst)",
+    }
+    bounds = {True: int(lock) + ticks, False: int(deadline) + ticks}
+    return [Target(names[waits], worst[waits], bounds[waits]) for waits in sorted(worst)]
 
 
 def _inputs(found: Audit, jobs: int, seconds: float) -> Table:

@@ -32,6 +32,13 @@ class Fault:
     # Milliseconds until the first job after it was completed; None while nothing was.
     back_after_ms: int | None = None
 
+    @property
+    def idle_ms(self) -> int | None:
+        """How long after the end of the fault the first job was completed; 0 when it was before."""
+        return (
+            None if self.back_after_ms is None else max(0, self.began_at + self.back_after_ms - self.ended_at)
+        )
+
 
 @dataclass(slots=True)
 class Chaos:
@@ -175,6 +182,10 @@ LOSES_ANSWERS = frozenset(
         "graph database killed and started",
     }
 )
+
+
+# Work that had started when its worker died waits for its lock; everything else for the start deadline at most.
+WAITS_FOR_LOCK = frozenset({"kill -9 of a pool process", "kill -9 of an embed worker"})
 
 
 def now_ms() -> int:

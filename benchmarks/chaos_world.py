@@ -13,7 +13,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 from benchmarks.stage import Stage
 from neo4j_queue.database import Database
 from neo4j_queue.demo.processes import CeleryProcess, stop_all
-from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.errors import EntityNotFound, Neo4jQueueError
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.local_services import LocalServices
@@ -96,7 +96,10 @@ class World:
         for process in self.processes:
             process.start()
         deadline = time.monotonic() + READY_S
-        while len(self.queue.workers()) < self.workers and time.monotonic() < deadline:
+        while len(self.queue.workers()) < self.workers:
+            if time.monotonic() > deadline:
+                tails = "\n".join(f"--- {process.name}\n{process.tail()}" for process in self.processes)
+                raise Neo4jQueueError(f"the workers are not ready after {READY_S:.0f} s:\n{tails}")
             time.sleep(0.2)
 
     def __exit__(self, *exc: object) -> None:

@@ -12,6 +12,7 @@ from neo4j_queue.queue import EmbedQueue
 BOOT_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
 POLL_S = 0.1
+LOOK_TIMEOUT_S = 1.0
 
 
 class WorkersLostError(RuntimeError):
@@ -52,9 +53,9 @@ class Workers:
         stop_all(self._processes, STOP_TIMEOUT_S)
 
     def wait_ready(self, queue: EmbedQueue) -> None:
-        """Returns when the census knows the embed worker. Raises `WorkersLostError`."""
+        """Returns when the census knows the embed worker and both workers are idle. Raises `WorkersLostError`."""
         deadline = time.monotonic() + BOOT_TIMEOUT_S
-        while sum(worker.slots for worker in queue.workers()) < self.slots:
+        while sum(worker.slots for worker in queue.workers()) < self.slots or not _idle():
             self.check()
             if time.monotonic() > deadline:
                 raise WorkersLostError(
@@ -75,3 +76,12 @@ class Workers:
 
     def _tails(self) -> str:
         return "\n".join(f"--- {process.name}\n{process.tail()}" for process in self._processes)
+
+
+def _idle() -> bool:
+    """Are both workers there, and done with their first acts?"""
+    # celeryconfig reads the environment when it is imported, and the stage has set it by now.
+    from tasks.app import app
+
+    running = app.control.inspect(timeout=LOOK_TIMEOUT_S).active() or {}
+    return len(running) == 2 and not any(running.values())

@@ -35,22 +35,25 @@ PROBED = frozenset({Trouble.OUTAGE, Trouble.QUOTA})
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How long the queue rests in the first round, and at most; doubled with each round. Seconds."""
+    """How long the queue rests in the first round, how much longer in each further one, and at most. Seconds."""
 
     first_s: float
+    growth: float
     most_s: float
 
     def seconds(self, round_number: int) -> float:
         """The rest of the n-th round in a row, from 1."""
-        # Sixty rounds are far beyond any maximum, and below the largest float.
-        return float(min(self.most_s, self.first_s * 2.0 ** min(round_number - 1, 60)))
+        # A hundred rounds are beyond every maximum, and below the largest float.
+        return float(min(self.most_s, self.first_s * self.growth ** min(round_number - 1, 100)))
 
 
-# An outage ends within seconds or minutes, a quota when someone pays, a rate limit within its window.
+# Each rest after an outage is five seconds and a twelfth of the time that it has lasted: an outage of a minute is
+# found over within ten seconds, one of an hour within five minutes, with some fifty probes in that hour. A quota is
+# full again when someone pays, a rate limit passes within its window.
 RESTS = {
-    Trouble.OUTAGE: Rest(5.0, 300.0),
-    Trouble.QUOTA: Rest(60.0, 3_600.0),
-    Trouble.RATE_LIMIT: Rest(1.0, 60.0),
+    Trouble.OUTAGE: Rest(5.0, 13 / 12, 300.0),
+    Trouble.QUOTA: Rest(60.0, 2.0, 3_600.0),
+    Trouble.RATE_LIMIT: Rest(1.0, 2.0, 60.0),
 }
 TROUBLE_OF = {
     FaultKind.OUTAGE: Trouble.OUTAGE,

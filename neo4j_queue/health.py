@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from neo4j import ManagedTransaction
 
+from neo4j_queue.breaker import PROBED
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows
 
@@ -55,9 +56,11 @@ def judge(
     *,
     halted: bool = False,
     halted_reason: str | None = None,
+    trouble: str | None = None,
+    pause_reason: str | None = None,
     last_success_at: int | None = None,
 ) -> Health:
-    """The health that a window (newest verdict first) shows."""
+    """The health that a window (newest verdict first) shows. `trouble`: the provider keeps the queue at rest."""
     streak = next((i for i, verdict in enumerate(verdicts) if verdict == OK), len(verdicts))
     failures = [verdict for verdict in verdicts if verdict != OK]
     rate = 1 - len(failures) / len(verdicts) if verdicts else None
@@ -68,6 +71,10 @@ def judge(
     if streak >= DEGRADED_STREAK:
         state = HealthState.CRITICAL if streak >= CRITICAL_STREAK else HealthState.DEGRADED
         reasons.append(f"{streak} failures in a row")
+    if trouble in PROBED:
+        # Nothing is embedded, and a quota that is used up leaves no verdict.
+        state = state if state is HealthState.CRITICAL else HealthState.DEGRADED
+        reasons.append(f"at rest, a probe goes out by itself: {pause_reason or trouble}")
     if halted:
         state = HealthState.CRITICAL
         reasons.append(f"halted: {halted_reason or 'no reason given'}")
@@ -104,5 +111,7 @@ def read(database: Database) -> Health:
         row["verdicts"],
         halted=row["halted"],
         halted_reason=row["halted_reason"],
+        trouble=row["trouble"],
+        pause_reason=row["pause_reason"],
         last_success_at=row["last_success_at"],
     )

@@ -114,10 +114,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LeaseResult:
-    """The leases of one lease transaction; `reason` says what ended the leasing when it gave none."""
+    """The leases of one lease transaction; `reason` says what ended the leasing when it gave none.
+
+    `more`: the transaction was bounded (`most_jobs`), and the next one may give further leases.
+    """
 
     leases: tuple[Lease, ...]
     reason: str | None = None
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

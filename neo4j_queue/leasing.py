@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from neo4j import ManagedTransaction
 
@@ -29,7 +29,8 @@ NOTHING_DUE = "nothing due"
 
 @dataclass(slots=True)
 class Leasing:
-    """One attempt to lease. `free` is the number of slots the caller vouches for; None = ask the census.
+    """One attempt to lease. `free` is the number of slots the caller vouches for; None = ask the census. `most_jobs`
+    bounds the jobs of this transaction (at least one batch; None = all that the slots take).
 
     `planned` keeps the leases of the last run, for the case that the answer to its commit is lost.
     """
@@ -41,6 +42,7 @@ class Leasing:
     worker_ttl_ms: int
     deadline_ms: int
     now: int | None
+    most_jobs: int | None = None
     planned: list[Lease] = field(default_factory=list)
 
     def run(self, tx: ManagedTransaction) -> LeaseResult:
@@ -50,6 +52,9 @@ class Leasing:
         allowance = judge(facts, self.limits, self.free)
         if allowance.batches <= 0:
             return LeaseResult((), allowance.reason)
+        wanted = allowance.batches
+        if self.most_jobs is not None:
+            allowance = replace(allowance, batches=min(wanted, max(1, self.most_jobs // self.bounds.inputs)))
         due = self._candidates(tx, facts, allowance)
         if not due:
             return LeaseResult((), NOTHING_DUE)
@@ -62,7 +67,8 @@ class Leasing:
             Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
             for n, batch in enumerate(batches, start=1)
         ]
-        return LeaseResult(self._grant(tx, facts, allowance))
+        more = len(batches) == allowance.batches < wanted
+        return LeaseResult(self._grant(tx, facts, allowance), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
         return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx)

@@ -128,11 +128,12 @@ class EmbedQueue:
 
     # -- lease and start -----------------------------------------------------------------------------------
 
-    def lease(self, owner: str, *, batches: int | None = None) -> LeaseResult:
+    def lease(self, owner: str, *, batches: int | None = None, most_jobs: int | None = None) -> LeaseResult:
         """Leases due jobs, one `Lease` per planned provider request.
 
-        `batches` is the number of free slots that the caller vouches for; without it the census decides. Halt,
-        pause and the rate budget are judged in the same transaction, under the control lock.
+        `batches` is the number of free slots that the caller vouches for; without it the census decides. `most_jobs`
+        bounds one transaction: `more` of the result asks for the next. Halt, pause and the rate budget are judged in
+        the same transaction, under the control lock.
         """
         leasing = Leasing(
             owner=owner,
@@ -142,6 +143,7 @@ class EmbedQueue:
             worker_ttl_ms=self.worker_ttl_ms,
             deadline_ms=self._settings.embed_job_start_deadline_ms,
             now=self._clock(),
+            most_jobs=most_jobs,
         )
         try:
             return self.database.transaction(leasing.run)

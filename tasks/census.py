@@ -1,5 +1,6 @@
 """Who is alive, how much can run at once, and which leases are being executed: the workers say it themselves."""
 
+import itertools
 import time
 from typing import Any
 
@@ -13,12 +14,16 @@ from tasks.app import app
 
 # Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
 ANSWER_TIMEOUT_S = 1.0
+# Who asks everybody has to wait out the whole second, and no lease is given by this slot meanwhile. Known workers are
+# asked by name, which ends with the last answer; every fifth time all are asked, for one whose hello was lost.
+EVERYBODY_EVERY = 5
 # With no worker known, a lease transaction asks again at most this often.
 REFRESH_EVERY_S = 5.0
 EMBED_TASK = "tasks.embed.embed_batch"
 
 log = get_logger()
 _refreshed_at = float("-inf")
+_rounds = itertools.count()
 
 
 @inspect_command()
@@ -33,8 +38,18 @@ def embed_census(state: Any) -> dict[str, Any]:
 
 
 def take() -> tuple[list[Worker], dict[str, list[str]]]:
-    """Asks all workers: those that serve the queue `embed`, and the leases in execution (token -> job ids)."""
-    answers = app.control.broadcast("embed_census", reply=True, timeout=ANSWER_TIMEOUT_S) or []
+    """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids)."""
+    known = [worker.name for worker in resources.queue().workers()]
+    everybody = not known or next(_rounds) % EVERYBODY_EVERY == EVERYBODY_EVERY - 1
+    answers = (
+        app.control.broadcast(
+            "embed_census",
+            destination=None if everybody else known,
+            reply=True,
+            timeout=ANSWER_TIMEOUT_S,
+        )
+        or []
+    )
     workers: list[Worker] = []
     leases: dict[str, list[str]] = {}
     for answer in answers:

@@ -12,6 +12,10 @@ from neo4j_queue.log import get_logger
 from tasks import census, resources
 from tasks.app import app
 
+# A worker starts when the transaction of its lease is over: with the leases of eight slots in one, the first waits
+# half a second for the last. Two full batches of the ordinary size are leased in about a tenth.
+JOBS_PER_TRANSACTION = 512
+
 log = get_logger()
 
 
@@ -19,14 +23,27 @@ log = get_logger()
 def lease_batch(self: Task) -> dict[str, Any]:
     """Leases what budget, pause, halt and free slots allow, and publishes one message per lease."""
     owner = str(self.request.hostname or "direct")
-    result = resources.queue().lease(owner)
+    result = _lease(owner)
     if result.reason == "no workers" and census.refresh():
-        result = resources.queue().lease(owner)
-    published = publish(result.leases)
-    done = summary(result, published)
-    if result.leases:
+        result = _lease(owner)
+    leases, published = list(result.leases), publish(result.leases)
+    while result.more and published == len(leases):
+        result = _lease(owner)
+        leases += result.leases
+        published += publish(result.leases)
+    done = {
+        "leases": len(leases),
+        "published": published,
+        "jobs": sum(len(lease.job_ids) for lease in leases),
+        "reason": result.reason,
+    }
+    if leases:
         log.info("jobs_leased", **done)
     return done
+
+
+def _lease(owner: str) -> LeaseResult:
+    return resources.queue().lease(owner, most_jobs=JOBS_PER_TRANSACTION)
 
 
 def publish(leases: Sequence[Lease]) -> int:
@@ -40,13 +57,3 @@ def publish(leases: Sequence[Lease]) -> int:
                 resources.queue().release(left.token, left.job_ids)
             return n
     return len(leases)
-
-
-def summary(result: LeaseResult, published: int) -> dict[str, Any]:
-    """What Flower shows."""
-    return {
-        "leases": len(result.leases),
-        "published": published,
-        "jobs": sum(len(lease.job_ids) for lease in result.leases),
-        "reason": result.reason,
-    }

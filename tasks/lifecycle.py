@@ -35,7 +35,7 @@ def take_name(sender: str, **_: Any) -> None:
 @signals.worker_init.connect
 def warm_up(**_: Any) -> None:
     """Loads the model or the client's code once, before the pool forks, and not while a lease is waiting."""
-    if _serves_embed():
+    if _serves("embed"):
         resources.embedder().warm_up()
 
 
@@ -47,7 +47,7 @@ def warm_up_process(**_: Any) -> None:
     process for dead that is not up within seconds. The task that comes then meets the fault itself.
     """
     databases = [resources.queue().database]
-    if _serves_embed():
+    if _serves("embed"):
         resources.embedder()
         databases.append(resources.graph().database)
     threading.Thread(target=_connect, args=(databases,), name="warm-up", daemon=True).start()
@@ -64,11 +64,12 @@ def _connect(databases: Sequence[Database]) -> None:
 @signals.worker_ready.connect
 def begin(sender: Any, **_: Any) -> None:
     """Tells the census that we are here, and takes back what a dead predecessor left."""
-    if _serves_embed():
+    if _serves("embed"):
         # By ourselves: the heartbeat's question may come before we can hear it.
         slots = Worker(sender.hostname, slots=sender.pool.limit, leases=0)
         _tell_census("hello", lambda queue: queue.record_census([slots]))
-    first_acts = ["tasks.upkeep.heartbeat"]
+    # Before the recovery: work that outlived our absence still has its lock extended. An embed worker has none yet.
+    first_acts = ["tasks.upkeep.heartbeat"] if _serves("control") else []
     if Settings.lenient().embed_job_recovery_interval:
         first_acts.append("tasks.upkeep.recover_stale")
     for name in [*first_acts, "tasks.dispatch.lease_batch"]:
@@ -120,5 +121,5 @@ def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> None:
         log.info(f"{what}_unheard", error=str(error))
 
 
-def _serves_embed() -> bool:
-    return "embed" in app.amqp.queues.consume_from
+def _serves(queue: str) -> bool:
+    return queue in app.amqp.queues.consume_from

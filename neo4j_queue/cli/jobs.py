@@ -64,7 +64,9 @@ def list_jobs(
       neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
     """
     with session.open_queue() as queue:
-        found = queue.jobs(status=_plain(status), entity_uid=entity, limit=limit)
+        found = session.in_time(
+            "the jobs database", lambda: queue.jobs(status=_plain(status), entity_uid=entity, limit=limit)
+        )
     if json:
         output.print_json(found)
         return
@@ -97,7 +99,7 @@ def show(
       neo4j-queue jobs show 0b1f4ab8-0c0c-4f0e-9a59-5f9d0a1b2c3d
     """
     with session.open_queue() as queue:
-        job = queue.job(job_id)
+        job = session.in_time("the jobs database", lambda: queue.job(job_id))
     if job is None:
         session.refuse(f"job not found: {job_id}")
     if json:

@@ -1,10 +1,12 @@
 """What the commands share: settings, databases that give up quickly, and the nudge to the workers."""
 
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import typer
 
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 # A person waits: a transient error is tried again for this long and no longer.
 RETRY_TIME_S = 3.0
+
+
+# A database that is frozen, not closed, keeps a socket open and silent; its driver would wait for minutes.
+ANSWER_WITHIN_S = 20.0
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -86,6 +94,31 @@ def open_both() -> Iterator[Both]:
             settings, queue.enqueue, database=graph_database, book_query=queue.book_query
         )
         yield Both(settings, graph, queue)
+
+
+def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) -> T:
+    """What `ask` returns or raises. Raises `TemporarilyUnavailable` when `what` has not answered after `within_s` s.
+
+    For reading: the question is then still being asked, by a thread that does not outlive the command.
+    """
+    from neo4j_queue.errors import TemporarilyUnavailable
+
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((ask(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            answers.put((None, error))
+
+    threading.Thread(target=run, name=what, daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=within_s)
+    except Empty:
+        raise TemporarilyUnavailable(f"{what} gave no answer within {within_s:.0f} s") from None
+    if error is not None:
+        raise error
+    return cast(T, answer)
 
 
 def nudger() -> "Nudge":

@@ -26,7 +26,8 @@ def status(
 ) -> None:
     """Show the queue in numbers, its workers, and how many entities have a fresh vector.
 
-    When the graph is away, the queue is shown without the coverage and the exit code is 75.
+    When the graph is away, the queue is shown without the coverage and the exit code is 75. It is 75 too when a
+    database does not answer within 20 seconds.
 
     \b
     Examples:
@@ -35,7 +36,7 @@ def status(
       watch -n 1 neo4j-queue status
     """
     with session.open_both() as both:
-        state = both.queue.status()
+        state = session.in_time("the jobs database", both.queue.status)
         coverage = _coverage(both.graph)
     if json:
         output.print_json(_contract(state, coverage))
@@ -49,9 +50,13 @@ def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
     from neo4j.exceptions import DriverError, Neo4jError
 
     from neo4j_queue import boot
+    from neo4j_queue.errors import TemporarilyUnavailable
 
     try:
-        return asdict(graph.coverage())
+        return asdict(session.in_time("the graph", graph.coverage))
+    except TemporarilyUnavailable as error:
+        session.warn(f"coverage is unknown: {error}")
+        return None
     except (Neo4jError, DriverError) as error:
         if not boot.is_temporary(error):
             raise
@@ -115,7 +120,7 @@ def health(
       neo4j-queue health --json | jq .error_patterns
     """
     with session.open_queue() as queue:
-        found = queue.health()
+        found = session.in_time("the jobs database", queue.health)
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at)}
     if json:
         output.print_json(answer)

@@ -1,13 +1,23 @@
-"""The databases are restarted under load, or are away while entities are written (B3, D3)."""
+"""The databases are restarted under load, frozen, or away while entities are written (B3, D3)."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 
-from neo4j_queue.database import Database
+from neo4j_queue.cli import session
+from neo4j_queue.database import Address, Database
+from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile import sweep
 from tests.celery.conftest import MakeWorld
+from tests.celery_processes import ROOT
+from tests.faultkit.proxy import TcpProxy
 from tests.faults.test_processes import all_embedded
 from tests.waiting import wait_until
 
@@ -43,3 +53,58 @@ def test_entities_are_written_while_the_jobs_database_is_down(
         queue = EmbedQueue(jobs_db, world.settings)
         assert sweep(graph, queue).queued == 1
         assert queue.status().pending == 1
+
+
+# The two waits of `status`, and the start of a Python process on a busy machine.
+STATUS_WITHIN_S = 60.0
+
+
+@pytest.fixture
+def jobs_proxy(services: LocalServices) -> Iterator[TcpProxy]:
+    """Stands before the jobs database."""
+    with TcpProxy(("127.0.0.1", services.jobs.port)) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("frozen", ["jobs", "graph"])
+def test_status_of_a_frozen_database_ends_with_75_in_bounded_time(
+    make_world: MakeWorld, services: LocalServices, frozen: str
+) -> None:
+    """It takes connections and never answers. Guard: `session.in_time`; without it the driver waits for minutes."""
+    world = make_world()
+    variable = {"jobs": "EMBED_JOB_DATABASE_URI", "graph": "NEO4J_URI"}[frozen]
+    with TcpProxy(("127.0.0.1", getattr(services, frozen).port)) as proxy:
+        proxy.freeze()
+        environment = {
+            **world.environment,
+            variable: f"bolt://127.0.0.1:{proxy.port}",
+            "PYTHONPATH": str(ROOT),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "neo4j_queue.cli", "status", "--json"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=STATUS_WITHIN_S,
+            check=False,
+        )
+    assert done.returncode == 75, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    if frozen == "graph":
+        assert json.loads(done.stdout)["coverage"] is None
+        assert "graph" in done.stderr
+
+
+def test_a_database_that_freezes_in_the_middle_is_given_up_and_closed(
+    jobs_proxy: TcpProxy, jobs_db: Database
+) -> None:
+    """The connection is open and in use. Guard: the thread in `session.in_time`; without it the driver's own
+    patience of two minutes is what ends this."""
+    address = Address(f"bolt://127.0.0.1:{jobs_proxy.port}", jobs_db.address.database)
+    with Database(address, retry_time_s=0) as database:
+        assert database.read("RETURN 1 AS one")[0]["one"] == 1
+        jobs_proxy.freeze()
+        began = time.monotonic()
+        with pytest.raises(TemporarilyUnavailable, match=r"^the jobs database gave no answer within 1 s$"):
+            session.in_time("the jobs database", lambda: database.read("RETURN 1 AS one"), within_s=1.0)
+    assert time.monotonic() - began < STATUS_WITHIN_S

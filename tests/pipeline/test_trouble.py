@@ -137,6 +137,10 @@ def test_a_quota_rests_a_minute_then_two_with_one_probe_each_and_ends_by_itself(
         waits.append(round((state.paused_until - state.now) / 1000))
         assert probe_until_it_rests(bench) == 1
     assert requests == 1
+    health = bench.queue.health()
+    assert health.state == "DEGRADED"
+    assert "quota" in health.reasons[0]
+    assert "no credit" in health.reasons[0]
     assert waits == [60, 120, 240]
     assert set(attempts_of_all(bench)) == {0}
     bench.provider.reply_always(None)

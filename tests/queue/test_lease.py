@@ -204,6 +204,28 @@ def test_the_free_slots_of_the_census_bound_the_leases(make_queue: MakeQueue) ->
     assert len(queue.lease("beat").leases) == 1
 
 
+def test_one_transaction_leases_no_more_than_it_is_asked_for_and_says_that_there_is_more(
+    make_queue: MakeQueue,
+) -> None:
+    """So that the first worker need not wait for the leases of all others."""
+    queue = make_queue(embed_batch_size=4)
+    queue.enqueue(requests(17))
+    queue.record_census([Worker("w1", 4)])
+    results = [queue.lease("beat", most_jobs=8) for _ in range(3)]
+    assert [[len(lease.job_ids) for lease in result.leases] for result in results] == [[4, 4], [4, 4], [1]]
+    assert [result.more for result in results] == [True, True, False]
+    assert queue.lease("beat", most_jobs=8).more is False
+
+
+def test_a_batch_that_is_larger_than_asked_for_is_leased_whole(make_queue: MakeQueue) -> None:
+    queue = make_queue(embed_batch_size=4)
+    queue.enqueue(requests(8))
+    queue.record_census([Worker("w1", 1)])
+    results = [queue.lease("beat", most_jobs=3) for _ in range(3)]
+    assert [len(result.leases) for result in results] == [1, 1, 0]
+    assert [result.more for result in results] == [True, False, False]
+
+
 def test_a_silent_worker_offers_no_slots_and_is_reported_then_forgotten(
     queue: EmbedQueue, clock: Clock
 ) -> None:

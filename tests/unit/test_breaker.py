@@ -46,9 +46,9 @@ def test_failures_in_a_row_open_the_breaker_and_each_of_them_is_a_verdict() -> N
     assert seen == [(True, False, 0)] * 4 + [(True, True, 5_000)]
 
 
-def test_a_failed_probe_charges_nobody_and_doubles_the_rest() -> None:
+def test_a_failed_probe_charges_nobody_and_makes_the_rest_longer() -> None:
     judgement = judged(PROBE, Trouble.OUTAGE)
-    assert judgement == Judgement(Trouble.OUTAGE, rounds=2, failures=6, wait_ms=10_000, begins=True)
+    assert judgement == Judgement(Trouble.OUTAGE, rounds=2, failures=6, wait_ms=5_417, begins=True)
 
 
 def test_what_was_in_flight_charges_nobody_and_changes_nothing() -> None:
@@ -58,7 +58,6 @@ def test_what_was_in_flight_charges_nobody_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("trouble", "rests"),
     [
-        (Trouble.OUTAGE, [5, 10, 20, 40, 80, 160, 300, 300]),
         (Trouble.QUOTA, [60, 120, 240, 480, 960, 1_920, 3_600, 3_600]),
         (Trouble.RATE_LIMIT, [1, 2, 4, 8, 16, 32, 60, 60]),
     ],
@@ -71,6 +70,20 @@ def test_each_round_rests_longer_up_to_a_maximum(trouble: Trouble, rests: list[i
         seen.append(judgement.wait_ms // 1000)
         facts = replace(facts, rounds=judgement.rounds)
     assert seen == rests
+
+
+@pytest.mark.parametrize(
+    ("outage_s", "found_over_within_s"), [(60, 10), (600, 55), (3_600, 300), (86_400, 300)]
+)
+def test_an_outage_is_found_over_within_a_twelfth_of_its_length(
+    outage_s: int, found_over_within_s: int
+) -> None:
+    passed, rounds = 0.0, 0
+    while passed < outage_s:
+        rounds += 1
+        passed += RESTS[Trouble.OUTAGE].seconds(rounds)
+    assert passed - outage_s <= found_over_within_s
+    assert rounds <= 400
 
 
 def test_the_thousandth_round_still_has_a_number() -> None:
