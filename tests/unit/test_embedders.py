@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import neo4j_queue.embedders as embedders
-from neo4j_queue.embedders import Answer, ModelSpec, Profile, RateHeaders, describe, open_embedder, validated
+from neo4j_queue.embedders import Answer, ModelSpec, Profile, describe, open_embedder, validated
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, RUN_BYTES, LocalEmbedder, _runs
 from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, profile_for
 from neo4j_queue.errors import InvalidAnswer, SettingsError
+from neo4j_queue.rate_headers import RateHeaders
 from neo4j_queue.settings import Settings
 
 KEY = {"openai_api_key": "sk-test-0123456789"}

@@ -10,12 +10,13 @@ from typing import Any
 import openai
 import pytest
 
-from neo4j_queue.embedders import ModelSpec, RateHeaders
+from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, classify
 from neo4j_queue.mock_provider import MANGLES, ProviderServer, Reply, error, mangled, vector_for
+from neo4j_queue.rate_headers import RateHeaders
 
 DIMENSIONS = 8
 TEXTS = ["Name: Ada\nType: person", "Name: Bob\nType: person", "日本語 😀"]
@@ -245,7 +246,9 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
         )
     )
 
-    assert make().embed(["text"]).rate == RateHeaders(59, 149_984, 1.0, 360.0)
+    assert make().embed(["text"]).rate == RateHeaders(
+        remaining_requests=59, remaining_tokens=149_984, reset_requests_s=1.0, reset_tokens_s=360.0
+    )
 
 
 @pytest.mark.parametrize(
