@@ -41,7 +41,8 @@ class Request:
 class Counts:
     """Everything so far in numbers. `tokens` are of all inputs, whatever became of their requests.
 
-    `silent`: requests that ended without an answer; `most_in_a_minute`: the most requests in any sliding minute.
+    `unanswered`: requests that have no answer yet, or never got one; `most_in_a_minute`: the most requests in any
+    sliding minute.
     """
 
     requests: int
@@ -52,7 +53,7 @@ class Counts:
     rate_limited: int
     server_errors: int
     other_errors: int
-    silent: int
+    unanswered: int
     most_in_a_minute: int
 
     @property
@@ -66,7 +67,7 @@ class Counter:
 
     def __init__(self) -> None:
         self._requests = self._inputs = self._tokens = 0
-        self._ended = {"answers": 0, "rate_limited": 0, "server_errors": 0, "other_errors": 0, "silent": 0}
+        self._answered = {"answers": 0, "rate_limited": 0, "server_errors": 0, "other_errors": 0}
         self._texts: set[int] = set()
         self._minute: deque[float] = deque()
         self._most = 0
@@ -82,9 +83,9 @@ class Counter:
             self._minute.popleft()
         self._most = max(self._most, len(self._minute))
 
-    def ended(self, status: int | None) -> None:
-        """A request was answered with this status, or (None) not at all."""
-        self._ended[_kind(status)] += 1
+    def answered(self, status: int) -> None:
+        """A request was answered with this status."""
+        self._answered[_kind(status)] += 1
 
     def counts(self) -> Counts:
         """The state now."""
@@ -93,15 +94,14 @@ class Counter:
             inputs=self._inputs,
             unique_inputs=len(self._texts),
             tokens=self._tokens,
+            unanswered=self._requests - sum(self._answered.values()),
             most_in_a_minute=self._most,
-            **self._ended,
+            **self._answered,
         )
 
 
-def _kind(status: int | None) -> str:
+def _kind(status: int) -> str:
     match status:
-        case None:
-            return "silent"
         case 200:
             return "answers"
         case 429:

@@ -307,7 +307,8 @@ class ProviderServer:
         """Completes the journal's entry."""
         with self._changed:
             self._running -= 1
-            self._counter.ended(status)
+            if status is not None:
+                self._counter.answered(status)
             done = replace(request, status=status, finished_at=self.clock())
             if request.number <= len(self._seen) and self._seen[request.number - 1].at == request.at:
                 self._seen[request.number - 1] = done

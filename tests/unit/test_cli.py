@@ -37,6 +37,7 @@ COMMANDS = [
     ["resume"],
     ["cleanup"],
     ["search"],
+    ["mock-provider"],
 ]
 
 
