@@ -1,10 +1,12 @@
 """A dry run against a real run of the same entities: what was foretold is what the provider then sees."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from neo4j_queue import usage
+from neo4j_queue.batching import Bounds
 from neo4j_queue.database import Database
 from neo4j_queue.dry_run import Estimate, estimate
 from neo4j_queue.jobs import JobRequest
@@ -39,7 +41,10 @@ def drain(bench: Bench) -> None:
 
 @pytest.mark.parametrize("factor", [1.0, 1.4])
 def test_requests_inputs_and_tokens_are_those_of_the_run(bench: Bench, factor: float) -> None:
-    bench.graph.database.write(FOREIGN, count=2_350)
+    """Guard: the planner carries the request that is being filled over to the next page."""
+    # Requests that end by count and by tokens, and never with a page.
+    bench.queue.bounds = Bounds(inputs=70, tokens=4_000)
+    bench.graph.database.write(FOREIGN, count=1_350)
     bench.queue.control.provider_reported(ProviderReport(token_factor=factor))
     before = everything(bench.graph.database, bench.queue.database)
 
@@ -47,7 +52,7 @@ def test_requests_inputs_and_tokens_are_those_of_the_run(bench: Bench, factor: f
 
     assert everything(bench.graph.database, bench.queue.database) == before
     assert bench.provider.journal == []
-    assert (found.seen, found.to_embed, found.fresh) == (2_350, 2_350, 0)
+    assert (found.seen, found.to_embed, found.fresh) == (1_350, 1_350, 0)
     assert found.model_tokens == pytest.approx(found.est_tokens * factor, abs=1)
 
     done = sweep(bench.graph, bench.queue, Scope.ALL)
@@ -61,7 +66,7 @@ def test_requests_inputs_and_tokens_are_those_of_the_run(bench: Bench, factor: f
     assert sum(map(len, bench.provider.inputs)) == found.characters
 
     used = usage.read(bench.queue.database, 1.0, now=bench.clock())
-    assert (used.requests, used.jobs, used.batches) == (found.requests, 2_350, found.requests)
+    assert (used.requests, used.jobs, used.batches) == (found.requests, 1_350, found.requests)
     assert (used.model_tokens, used.searches, used.unconfirmed) == (found.est_tokens, 0, 0)
     bench.skip(7_200)
     assert usage.read(bench.queue.database, 1.0, now=bench.clock()).requests == 0
@@ -72,7 +77,7 @@ def test_what_costs_nothing_is_told_apart(bench: Bench) -> None:
     drain(bench)
     bench.create("waiting")
     bench.graph.database.write(
-        "UNWIND ['failed', 'left', 'blank', 'gone'] AS name CREATE (:Entity {name: name})"
+        "UNWIND ['failed', 'left', 'new', 'gone'] AS name CREATE (:Entity {name: name})"
     )
     bench.graph.database.write("MATCH (n:Entity {name: 'gone'}) SET n.validTo = 1")
     text = bench.text("failed")
@@ -81,9 +86,20 @@ def test_what_costs_nothing_is_told_apart(bench: Bench) -> None:
 
     found = foretold(bench)
 
-    # "blank" has a name, and so a text.
     assert (found.seen, found.fresh, found.queued_before, found.failed_before) == (6, 2, 1, 1)
     assert (found.blank, found.to_embed, found.requests) == (0, 2, 1)
+    # A text of no words, two nodes that share key and text, and a text beyond the model's limit.
+    no_words = replace(text, uid="no words", text=" ", content_hash="0" * 64)
+    long = replace(text, uid="long", text="x" * 40_000, content_hash="1" * 64)
+    odd = estimate(
+        [[no_words, text, text, long]],
+        bench.queue,
+        bench.settings,
+        bench.graph.model,
+        leave_failed=False,
+    )
+    assert (odd.seen, odd.blank, odd.repeated, odd.to_embed, odd.over_long) == (4, 1, 1, 2, 1)
+    assert odd.est_tokens == text.est_tokens + bench.embedder.profile.max_input_tokens
     named = estimate([[text]], bench.queue, bench.settings, bench.graph.model, leave_failed=False)
     assert named.to_embed == 1
 
