@@ -14,7 +14,7 @@ PAGE = 1_000
 BARE_AGAIN = """
 MATCH (n:Entity)
 CALL (n) {
-  REMOVE n.embedding, n.embedding_model, n.embedding_hash, n.embedded_at
+  REMOVE n.embedding, n.embedding_model, n.embedding_hash, n.embedded_at, n.embedding_truncated
   SET n:EmbedPending
 } IN TRANSACTIONS OF 2000 ROWS
 """

@@ -3,18 +3,33 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Self
+
+from neo4j_queue.embedders import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The most that one provider request may carry; `tokens` None = not bounded.
 
-    `crashes` is the number of lost workers that a job survives (`EMBED_JOB_MAX_CRASHES`).
+    `crashes` is the number of lost workers that a job survives (`EMBED_JOB_MAX_CRASHES`); `input_tokens` the most that
+    one text is charged: a longer one is cut to it, or not sent at all.
     """
 
     inputs: int
     tokens: int | None = None
     crashes: int = 3
+    input_tokens: int | None = None
+
+    @classmethod
+    def of(cls, profile: Profile, crashes: int) -> Self:
+        """The bounds that a provider's limits mean."""
+        return cls(profile.max_inputs, profile.max_request_tokens, crashes, profile.max_input_tokens)
+
+    def charge(self, est_tokens: int, factor: float) -> int:
+        """The model tokens to plan for a text, where the provider charges `factor` tokens for each estimated one."""
+        charged = math.ceil(est_tokens * factor)
+        return charged if self.input_tokens is None else min(charged, self.input_tokens)
 
     def inputs_after(self, crashes: int) -> int:
         """How many jobs that lost this many workers may share a batch.

@@ -6,7 +6,7 @@ out whether the provider works again, after a rate limit everybody may go on. Fa
 judgement is the pure function `judge_failure`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -133,10 +133,10 @@ class FailureNews:
 
 
 def note_failure(
-    tx: ManagedTransaction, token: str, fault: Fault, *, to_open: int, now: int | None
+    tx: ManagedTransaction, token: str, ids: Sequence[str], fault: Fault, *, to_open: int, now: int | None
 ) -> FailureNews | None:
-    """Stores that the provider failed a request of lease `token`; None when the lease is not ours any more."""
-    facts = _facts(tx, token, now)
+    """Stores that the provider failed a request of lease `token` with jobs `ids`; None when none of them is ours."""
+    facts = _facts(tx, token, ids, now)
     if not facts.ours:
         return None
     judged = judge_failure(facts, TROUBLE_OF[fault.kind], fault.retry_after_s, to_open)
@@ -151,15 +151,15 @@ def note_failure(
 
 def note_success(tx: ManagedTransaction, token: str, *, now: int | None) -> Trouble | None:
     """Stores that the provider answered a request of lease `token`; returns the trouble that it ended."""
-    facts = _facts(tx, token, now)
+    facts = _facts(tx, token, (), now)
     if not facts.recent:
         return None
     _store(tx, None, 0, 0)
     return None if facts.trouble is None else Trouble(facts.trouble)
 
 
-def _facts(tx: ManagedTransaction, token: str, now: int | None) -> ProviderFacts:
-    (row,) = rows(tx, statement("control/provider_facts"), token=token, now=now)
+def _facts(tx: ManagedTransaction, token: str, ids: Sequence[str], now: int | None) -> ProviderFacts:
+    (row,) = rows(tx, statement("control/provider_facts"), token=token, ids=list(ids), now=now)
     return ProviderFacts(**row.data())
 
 

@@ -3,6 +3,7 @@
 The facts come from the database (`cypher/jobs/lease_judge.cypher`); the judgement is the pure function `judge`.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -229,14 +230,14 @@ class Control:
         return bool(row["halted"]), bool(row["paused"])
 
     def provider_failed(
-        self, token: str, fault: Fault, *, to_open: int = FAILURES_TO_OPEN
+        self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int = FAILURES_TO_OPEN
     ) -> FailureNews | None:
-        """Notes that the provider failed a request of this lease; `to_open` failures in a row make the queue rest.
+        """Notes that the provider failed a request for these jobs; `to_open` failures in a row make the queue rest.
 
         None when the lease was lost: its holder's news may be older than the repair of what he met.
         """
         return self._database.transaction(
-            lambda tx: note_failure(tx, token, fault, to_open=to_open, now=self._now())
+            lambda tx: note_failure(tx, token, ids, fault, to_open=to_open, now=self._now())
         )
 
     def provider_works(self, token: str) -> Trouble | None:

@@ -95,7 +95,12 @@ def _provider(settings: Settings) -> Finding:
         spec = embedders.describe(settings)
     except SettingsError as error:
         return Finding("provider", Grade.BAD, str(error))
-    detail = f"{spec.provider}, model {spec.model}, {spec.dimensions} dimensions"
+    profile = embedders.profile_of(settings)
+    detail = (
+        f"{spec.provider}, model {spec.model}, {spec.dimensions} dimensions; limits of {profile.name}: "
+        f"{profile.max_inputs} texts and {profile.max_request_tokens} tokens per request, "
+        f"{profile.max_input_tokens} per text"
+    )
     if spec.provider == "mock":
         advice = "search finds nothing by meaning with it: set OPENAI_API_KEY, or install neo4j-queue[local]"
         return Finding("provider", Grade.WARNING, detail, advice)

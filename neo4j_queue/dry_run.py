@@ -6,12 +6,15 @@ The entities come in pages and are forgotten after they were counted; requests a
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from neo4j_queue.batching import Batch, Bounds, Candidate, plan
 from neo4j_queue.control import Limits
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.entities import EntityText
+from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.jobs import Status
+from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.pace import Found, pace
 from neo4j_queue.prices import price_of
 from neo4j_queue.queue import EmbedQueue
@@ -24,14 +27,15 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`seen` = `fresh` + `queued_before` + `failed_before` + `blank` + `repeated` + `to_embed`; the rest of the figures
-    is about `to_embed`.
+    """`seen` = `fresh` + `queued_before` + `failed_before` + `blank` + `too_long` + `repeated` + `to_embed`; the other
+    figures are about `to_embed`.
 
     queued_before: their jobs stand in the queue already. failed_before: the job of that very text failed for good and
-    is left alone. blank: nothing to embed. repeated: nodes that share key and text with another one, and so its job.
-    over_long: longer than the model takes. characters: of whole texts. est_tokens: UTF-8 bytes / 4; model_tokens: as
-    the provider would count them (`token_factor`). requests: at the least, each text once per request. minutes: the
-    least that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
+    is left alone. blank: nothing to embed. too_long: longer than the model takes, and not to be cut. repeated: nodes
+    that share key and text with another one, and so its job.
+    truncated: cut at the model's limit. characters: of what is sent. est_tokens: UTF-8 bytes / 4; model_tokens: as the
+    provider would count them (`token_factor`). requests: at the least, each text once per request. minutes: the least
+    that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
     """
 
     seen: int
@@ -39,9 +43,10 @@ class Estimate:
     queued_before: int
     failed_before: int
     blank: int
+    too_long: int
     repeated: int
     to_embed: int
-    over_long: int
+    truncated: int
     characters: int
     est_tokens: int
     token_factor: float
@@ -69,8 +74,9 @@ def estimate(
     `leave_failed`: as sweeps do, entities whose job failed for good are not queued again. Nothing is written.
     """
     found = Found.read(queue.database)
-    counting = _Counting(queue, model, _Planner(queue.bounds, found.token_factor), leave_failed)
-    counting.input_tokens = profile_of(settings).max_input_tokens
+    long_texts = LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
+    planner = _Planner(queue.bounds, found.token_factor)
+    counting = _Counting(queue, model, planner, long_texts, leave_failed)
     for page in pages:
         counting.take(page)
         progress(counting.seen)
@@ -80,14 +86,16 @@ def estimate(
 class _Counting:
     """The sums so far."""
 
-    def __init__(self, queue: EmbedQueue, model: str, planner: "_Planner", leave_failed: bool) -> None:
+    def __init__(
+        self, queue: EmbedQueue, model: str, planner: "_Planner", long_texts: LongTexts, leave_failed: bool
+    ) -> None:
         self._queue = queue
         self._model = model
         self._planner = planner
+        self._long_texts = long_texts
         self._leave_failed = leave_failed
-        self.input_tokens = 0
         self.seen = self._fresh = self._queued = self._failed = self._blank = self._repeated = 0
-        self._to_embed = self._over_long = self._characters = 0
+        self._too_long = self._to_embed = self._truncated = self._characters = 0
 
     def take(self, page: Sequence[EntityText]) -> None:
         """Counts a page."""
@@ -113,11 +121,19 @@ class _Counting:
         self._keep(kept)
 
     def _keep(self, texts: Sequence[EntityText]) -> None:
-        self._to_embed += len(texts)
-        self._over_long += sum(text.est_tokens > self.input_tokens for text in texts)
-        self._characters += sum(len(text.text) for text in texts)
-        # No more of a text is charged than the model takes.
-        self._planner.add((text.content_hash, min(text.est_tokens, self.input_tokens)) for text in texts)
+        planned: list[Planned] = []
+        for text in texts:
+            try:
+                sent = self._long_texts.fitted(text)
+            except UnembeddableText:
+                self._too_long += 1
+                continue
+            self._to_embed += 1
+            self._truncated += sent.truncated
+            self._characters += len(sent.text)
+            # A job carries the size of its whole text, and is planned by that.
+            planned.append(Planned(text.content_hash, text.est_tokens, sent.est_tokens))
+        self._planner.add(planned)
 
     def estimate(self, settings: Settings, found: Found) -> Estimate:
         """What came together."""
@@ -137,9 +153,10 @@ class _Counting:
             queued_before=self._queued,
             failed_before=self._failed,
             blank=self._blank,
+            too_long=self._too_long,
             repeated=self._repeated,
             to_embed=self._to_embed,
-            over_long=self._over_long,
+            truncated=self._truncated,
             characters=self._characters,
             est_tokens=planner.est_tokens,
             token_factor=found.token_factor,
@@ -154,6 +171,14 @@ class _Counting:
         )
 
 
+class Planned(NamedTuple):
+    """A text to plan for: its hash, and the estimated tokens of its job and of what is sent of it."""
+
+    digest: str
+    job_tokens: int
+    sent_tokens: int
+
+
 class _Planner:
     """Plans requests as leases do, page after page; holds no more than the request that is being filled."""
 
@@ -165,12 +190,12 @@ class _Planner:
         self._sizes: dict[str, int] = {}
         self.requests = self.inputs = self.est_tokens = 0
 
-    def add(self, texts: Iterable[tuple[str, int]]) -> None:
-        """Further texts: their hashes, and their estimated tokens."""
+    def add(self, texts: Iterable[Planned]) -> None:
+        """Further texts, in the order in which their jobs will be due."""
         candidates = list(self._filling)
-        for digest, tokens in texts:
-            self._sizes[digest] = tokens
-            candidates.append(Candidate(digest, math.ceil(tokens * self._factor)))
+        for text in texts:
+            self._sizes[text.digest] = text.sent_tokens
+            candidates.append(Candidate(text.digest, self._bounds.charge(text.job_tokens, self._factor)))
         batches = plan(candidates, self._bounds)
         if not batches:
             return

@@ -12,7 +12,9 @@ OUTBOX_LABEL = "EmbedPending"
 
 # Written by the vector write (and `validTo` by the soft delete) alone: a caller who sets them would make a
 # stale vector look fresh.
-RESERVED_PROPERTIES = frozenset({"embedding", "embedding_model", "embedding_hash", "embedded_at", "validTo"})
+RESERVED_PROPERTIES = frozenset(
+    {"embedding", "embedding_model", "embedding_hash", "embedded_at", "embedding_truncated", "validTo"}
+)
 
 
 class Change(StrEnum):
@@ -71,6 +73,7 @@ class EntityText:
 
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
     `deleted`: the entity is soft-deleted.
+    `truncated`: `text` is only the beginning of it, as long as the model takes; the hash is that of the whole.
     """
 
     uid: str
@@ -79,6 +82,7 @@ class EntityText:
     source: tuple[Any, ...] = field(repr=False)
     fresh: bool
     deleted: bool
+    truncated: bool = False
 
     @property
     def version(self) -> str:
@@ -114,12 +118,16 @@ class EntityText:
 
 @dataclass(frozen=True, slots=True)
 class VectorWrite:
-    """A vector to write, with the source values of the text that was embedded (see `EntityText.source`)."""
+    """A vector to write, with the source values of the text that was embedded (see `EntityText.source`).
+
+    `truncated`: it is the vector of the text's beginning; the entity will say so in `embedding_truncated`.
+    """
 
     uid: str
     source: Sequence[Any] = field(repr=False)
     content_hash: str
     vector: Sequence[float] = field(repr=False)
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

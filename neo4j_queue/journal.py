@@ -61,6 +61,10 @@ class Journal:
                 reason=why,
             )
 
+    def truncated(self, uid: str, kept: int, whole: int) -> None:
+        """A text is longer than the model takes: its beginning is embedded. Both lengths are in characters."""
+        log.warning("embedding_text_truncated", entity_name=uid, characters_kept=kept, characters=whole)
+
     def write_retried(self, vectors: int, fault: Fault, rest_s: float) -> None:
         """The graph did not take the vectors; they are kept and offered again."""
         log.warning("vector_write_retried", vectors=vectors, error=fault.message, rest_s=rest_s)

@@ -1,6 +1,5 @@
 """The lease transaction: judge, read the candidates, plan the batches, grant the leases."""
 
-import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -84,7 +83,8 @@ class Leasing:
         )
         # Some texts are charged higher than we estimate; an estimate that is too high only costs a little room.
         factor = max(1.0, facts.token_factor)
-        return [Candidate(row["id"], math.ceil(row["est_tokens"] * factor), row["crashes"]) for row in found]
+        charge = self.bounds.charge
+        return [Candidate(row["id"], charge(row["est_tokens"], factor), row["crashes"]) for row in found]
 
     def _grant(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> tuple[Lease, ...]:
         wanted = [

@@ -19,6 +19,7 @@ from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Spent, Verdicts
 from neo4j_queue.journal import Journal
+from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.provider_report import Reporter
 from neo4j_queue.queue import EmbedQueue
 
@@ -93,7 +94,8 @@ Wanted = list[tuple[LeasedJob, list[EntityText]]]
 
 class Pipeline:
     """Runs leased batches. `interruptions` are exceptions that end the process or the task: what has no verdict
-    by then is released, and the exception goes on."""
+    by then is released, and the exception goes on. `cut_long_texts`: embed the beginning of a text that is longer
+    than the model takes, instead of failing its job."""
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Pipeline:
         worker: str = "",
         interruptions: Interruptions = (SystemExit, KeyboardInterrupt),
         log_content: bool = False,
+        cut_long_texts: bool = True,
         lock_ms: int = 300_000,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -115,6 +118,7 @@ class Pipeline:
         self._interruptions = interruptions
         self._journal = Journal(embedder.model, embedder.dimensions, log_content=log_content)
         self._reporter = Reporter()
+        self._long_texts = LongTexts(embedder.profile.max_input_tokens, cut=cut_long_texts)
         self._lock_s = lock_ms / 1000
         self._monotonic = monotonic
         self._sleep = sleep
@@ -194,9 +198,19 @@ class Pipeline:
             elif matching[0].blank:
                 work.fail(job, classify(UnembeddableText("the text is empty")))
             else:
-                wanted.append((job, [text for text in matching if not text.fresh]))
                 work.texts[job.id] = matching[0]
+                try:
+                    wanted.append((job, self._fitted([text for text in matching if not text.fresh])))
+                except UnembeddableText as reason:
+                    work.fail(job, classify(reason))
         return wanted
+
+    def _fitted(self, texts: Sequence[EntityText]) -> list[EntityText]:
+        """The texts as they go to the provider: no longer than the model takes, and said so if that is less."""
+        fitted = [self._long_texts.fitted(text) for text in texts]
+        if fitted[0].truncated:
+            self._journal.truncated(texts[0].uid, kept=len(fitted[0].text), whole=len(texts[0].text))
+        return fitted
 
     def _still_ours(self, work: Work) -> bool:
         """Asks for the lease once more when much of its lock has passed since the start (a frozen process)."""
@@ -211,7 +225,7 @@ class Pipeline:
         if not in_hand or not self._still_ours(work):
             return None
         writes = [
-            VectorWrite(text.uid, text.source, text.content_hash, vector)
+            VectorWrite(text.uid, text.source, text.content_hash, vector, text.truncated)
             for _, texts, vector in in_hand
             for text in texts
         ]
@@ -289,7 +303,7 @@ class Pipeline:
             return self._report_outage(work, outage) if outage else (None, 0)
         if fault.kind in PROVIDER:
             # Nothing passed, or the provider said so itself: one such answer is enough.
-            news = self._queue.control.provider_failed(work.token, fault, to_open=1)
+            news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=1)
             if news is not None and news.begins:
                 self._journal.paused(news.wait_ms / 1000, fault)
             return fault, news.release_delay_ms if news else 0
@@ -299,7 +313,7 @@ class Pipeline:
 
     def _report_outage(self, work: Work, outage: Fault) -> tuple[Fault | None, int]:
         """An outage that is known already, or that a probe met, is no verdict about its jobs."""
-        news = self._queue.control.provider_failed(work.token, outage)
+        news = self._queue.control.provider_failed(work.token, list(work.jobs), outage)
         if news is None:
             return None, 0
         if news.begins:

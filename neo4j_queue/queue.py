@@ -83,10 +83,7 @@ class EmbedQueue:
             settings.embedding_rate_limit_model_tokens,
             settings.embedding_rate_limit_interval,
         )
-        profile = profile_of(settings)
-        self.bounds = Bounds(
-            profile.max_inputs, profile.max_request_tokens, crashes=settings.embed_job_max_crashes
-        )
+        self.bounds = Bounds.of(profile_of(settings), settings.embed_job_max_crashes)
         self._settings = settings
 
     @classmethod

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from neo4j_queue.database import Address
+from neo4j_queue.entities import RESERVED_PROPERTIES
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.setting_types import (
     comma_list,
@@ -35,6 +36,7 @@ from neo4j_queue.setting_types import (
     whole_or_unlimited,
     without_password,
 )
+from neo4j_queue.text import TextRecipe
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY_MS = 86_400_000
@@ -42,6 +44,23 @@ DAY_MS = 86_400_000
 GRACE_MAX_MS = 30_000
 # The first one wins where both are set.
 BROKER_NAMES = ("celery_broker_url", "redis_url")
+# Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
+INPUT_TOKENS_MIN = 16
+# `auto` and the profiles of neo4j_queue/embedders/profiles.py, which knows the settings and so cannot be asked here.
+PROFILE_NAMES = (
+    "auto",
+    "openai",
+    "azure",
+    "gemini",
+    "vertex",
+    "dashscope",
+    "mistral",
+    "ollama",
+    "lmstudio",
+    "vllm",
+    "litellm",
+    "custom",
+)
 OUR_PREFIXES = ("EMBED_", "EMBEDDING_", "NEO4J_", "OPENAI_", "MOCK_", "CELERY_BROKER", "HEALTH_", "LOG_")
 
 
@@ -120,6 +139,7 @@ class Settings(BaseSettings):
     embedding_price_per_million_tokens: Price = None
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
+    embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = "auto"
     openai_api_key: OptionalSecret = None
     openai_base_url: Annotated[OptionalText, AfterValidator(web_address)] = None
     openai_embedding_model: Identifier = "text-embedding-3-small"
@@ -129,6 +149,8 @@ class Settings(BaseSettings):
 
     embed_batch_size: BatchLimit = None
     embed_batch_tokens: BatchLimit = None
+    embed_input_tokens: Annotated[int | None, BeforeValidator(whole(INPUT_TOKENS_MIN, 10_000_000))] = None
+    embed_long_texts: Annotated[str, AfterValidator(one_of("truncate", "fail"))] = "truncate"
     embed_request_timeout_ms: Lasting = 30_000
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
@@ -280,6 +302,12 @@ def _broken_rules(s: Settings) -> Iterator[Violation]:
     if s.embed_text_properties is not None and s.embed_text_template is not None:
         both = ("embed_text_properties", "embed_text_template")
         yield Violation(both, "EMBED_TEXT_PROPERTIES and EMBED_TEXT_TEMPLATE: set one of them, not both")
+    ours = RESERVED_PROPERTIES.intersection(TextRecipe.from_settings(s).properties)
+    if ours:
+        sources = ("embed_text_template", "embed_text_properties", "embed_entity_key")
+        chosen = next(name for name in sources if getattr(s, name) is not None)
+        line = f"{chosen.upper()}: {', '.join(sorted(ours))} cannot be part of the text, vectors change it"
+        yield Violation(sources, line)
     for prefix in ("neo4j", "embed_job_database"):
         user, password = f"{prefix}_username", f"{prefix}_password"
         if (getattr(s, user) is None) != (getattr(s, password) is None):

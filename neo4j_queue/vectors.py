@@ -86,6 +86,7 @@ class EntityVectors:
                 "vector": write.vector,
                 "source": list(write.source) if exact else None,
                 "node": None,
+                "truncated": write.truncated,
             }
             for write in writes
         )

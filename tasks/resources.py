@@ -52,5 +52,6 @@ def pipeline(worker: str) -> Pipeline:
         worker=worker,
         interruptions=(SystemExit, KeyboardInterrupt, SoftTimeLimitExceeded),
         log_content=settings().embed_log_content,
+        cut_long_texts=settings().embed_long_texts == "truncate",
         lock_ms=settings().embed_job_lock_duration_ms,
     )

@@ -112,7 +112,7 @@ def _tell(found: "Estimate") -> None:
 
 
 def _facts(found: "Estimate") -> dict[str, object]:
-    cut = f" ({found.over_long:,} longer than the model takes)" if found.over_long else ""
+    cut = f" ({found.truncated:,} cut at the model's limit)" if found.truncated else ""
     counted = f"{found.model_tokens:,}"
     if found.model_tokens != found.est_tokens:
         counted += f" ({found.est_tokens:,} by size, x {found.token_factor:.2f} as this provider counts)"
@@ -122,6 +122,7 @@ def _facts(found: "Estimate") -> dict[str, object]:
         "queued before": found.queued_before or None,
         "failed before": f"{found.failed_before:,} (`retry` is for them)" if found.failed_before else None,
         "nothing to embed": found.blank or None,
+        "too long": f"{found.too_long:,} (EMBED_LONG_TEXTS=fail)" if found.too_long else None,
         "same key and text": found.repeated or None,
         "to embed": f"{found.to_embed:,}{cut}",
     }

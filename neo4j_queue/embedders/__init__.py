@@ -57,8 +57,9 @@ def describe(settings: Settings) -> ModelSpec:
 
 def profile_of(settings: Settings) -> Profile:
     """What one provider request may hold: the provider's limits, or the operator's where they are set."""
-    return profile_for(_provider(settings), _base_url(settings)).overridden(
-        settings.embed_batch_size, settings.embed_batch_tokens
+    profile = profile_for(_provider(settings), _base_url(settings), settings.embedding_profile)
+    return profile.overridden(
+        settings.embed_batch_size, settings.embed_batch_tokens, settings.embed_input_tokens
     )
 
 

@@ -24,12 +24,13 @@ class Profile:
     max_request_tokens: int
     max_input_tokens: int
 
-    def overridden(self, inputs: int | None, tokens: int | None) -> Self:
-        """The profile with `EMBED_BATCH_SIZE` and `EMBED_BATCH_TOKENS` for its own, where they are set."""
+    def overridden(self, inputs: int | None, tokens: int | None, input_tokens: int | None = None) -> Self:
+        """The profile with `EMBED_BATCH_SIZE`, `EMBED_BATCH_TOKENS` and `EMBED_INPUT_TOKENS`, where they are set."""
         return replace(
             self,
             max_inputs=inputs or self.max_inputs,
             max_request_tokens=tokens or self.max_request_tokens,
+            max_input_tokens=input_tokens or self.max_input_tokens,
         )
 
 

@@ -1,8 +1,8 @@
 """One process with the whole chain but Celery: graph, queue, programmable provider, pipeline."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,20 +19,20 @@ from tests.conftest import MakeSettings
 
 
 @dataclass
-class ShiftedClock:
-    """The real time, moved on by what a test skips (ms)."""
+class StandingClock:
+    """Epoch ms that only a test moves on, so that a slow machine ends no rest and no lock."""
 
-    skipped: int = 0
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def __call__(self) -> int:
-        return time.time_ns() // 1_000_000 + self.skipped
+        return self.now
 
 
 @dataclass
 class Bench:
     """Everything a pipeline test needs."""
 
-    clock: ShiftedClock
+    clock: StandingClock
     settings: Settings
     graph: EntityGraph
     queue: EmbedQueue
@@ -42,7 +42,7 @@ class Bench:
 
     def skip(self, seconds: float) -> None:
         """Lets so much time pass for the queue."""
-        self.clock.skipped += round(seconds * 1000)
+        self.clock.now += round(seconds * 1000)
 
     def create(self, *names: str, text: str = "text of {}") -> None:
         """Entities with one observation each, queued."""
@@ -69,6 +69,9 @@ class Bench:
         return list(found[0]["vector"]) if found and found[0]["vector"] is not None else None
 
 
+MakeBench = Callable[..., Bench]
+
+
 @pytest.fixture
 def provider() -> Iterator[ProviderServer]:
     """A provider that does what the test says."""
@@ -77,25 +80,40 @@ def provider() -> Iterator[ProviderServer]:
 
 
 @pytest.fixture
-def bench(
+def make_bench(
     graph_db: Database, jobs_db: Database, make_settings: MakeSettings, provider: ProviderServer
-) -> Iterator[Bench]:
+) -> Iterator[MakeBench]:
+    """Makes the chain, with a batch of up to 100 texts unless told otherwise: `make_bench(embed_batch_size=7)`."""
+    opened: list[Embedder] = []
+
+    def make(**overrides: Any) -> Bench:
+        values = {
+            "embedding_provider": "openai",
+            "openai_base_url": provider.url,
+            "openai_api_key": "test-key-of-no-worth",
+            "openai_embedding_model": "test-model",
+            "neo4j_vector_dimensions": 256,
+            "embedding_rate_limit_tokens": "unlimited",
+            "embed_batch_size": 100,
+            "embed_request_timeout_ms": 2_000,
+            "embed_job_retry_base_delay_ms": 0,
+        }
+        settings = make_settings(**values | overrides)
+        clock = StandingClock()
+        queue = EmbedQueue(jobs_db, settings, clock=clock)
+        graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
+        embedder = open_embedder(settings)
+        opened.append(embedder)
+        cut = settings.embed_long_texts == "truncate"
+        pipeline = Pipeline(queue, graph, embedder, worker="test", cut_long_texts=cut, sleep=lambda _: None)
+        return Bench(clock, settings, graph, queue, embedder, provider, pipeline)
+
+    yield make
+    for embedder in opened:
+        embedder.close()
+
+
+@pytest.fixture
+def bench(make_bench: MakeBench) -> Bench:
     """The chain, with a batch of up to 100 texts."""
-    settings = make_settings(
-        embedding_provider="openai",
-        openai_base_url=provider.url,
-        openai_api_key="test-key-of-no-worth",
-        openai_embedding_model="test-model",
-        neo4j_vector_dimensions=256,
-        embedding_rate_limit_tokens="unlimited",
-        embed_batch_size=100,
-        embed_request_timeout_ms=2_000,
-        embed_job_retry_base_delay_ms=0,
-    )
-    clock = ShiftedClock()
-    queue = EmbedQueue(jobs_db, settings, clock=clock)
-    graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
-    embedder = open_embedder(settings)
-    pipeline = Pipeline(queue, graph, embedder, worker="test", sleep=lambda _: None)
-    yield Bench(clock, settings, graph, queue, embedder, provider, pipeline)
-    embedder.close()
+    return make_bench()

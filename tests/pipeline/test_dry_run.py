@@ -98,8 +98,11 @@ def test_what_costs_nothing_is_told_apart(bench: Bench) -> None:
         bench.graph.model,
         leave_failed=False,
     )
-    assert (odd.seen, odd.blank, odd.repeated, odd.to_embed, odd.over_long) == (4, 1, 1, 2, 1)
+    assert (odd.seen, odd.blank, odd.repeated, odd.to_embed, odd.truncated) == (4, 1, 1, 2, 1)
     assert odd.est_tokens == text.est_tokens + bench.embedder.profile.max_input_tokens
+    refusing = bench.settings.model_copy(update={"embed_long_texts": "fail"})
+    odd = estimate([[text, long]], bench.queue, refusing, bench.graph.model, leave_failed=False)
+    assert (odd.too_long, odd.to_embed, odd.truncated, odd.est_tokens) == (1, 1, 0, text.est_tokens)
     named = estimate([[text]], bench.queue, bench.settings, bench.graph.model, leave_failed=False)
     assert named.to_embed == 1
 

@@ -15,7 +15,7 @@ import neo4j
 import pytest
 from neo4j import ManagedTransaction
 
-from neo4j_queue import control, enqueueing, health, leasing, queue, retention, settlement
+from neo4j_queue import booking, breaker, control, enqueueing, health, leasing, queue, retention, settlement
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.queue import Clock, EmbedQueue
@@ -27,7 +27,7 @@ WITHIN_S = 30.0
 BLOCKED = (
     "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
 )
-USERS = (control, enqueueing, health, leasing, queue, retention, settlement)
+USERS = (booking, breaker, control, enqueueing, health, leasing, queue, retention, settlement)
 
 T = TypeVar("T")
 

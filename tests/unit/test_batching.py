@@ -80,3 +80,12 @@ def test_every_job_is_in_one_batch_within_the_bounds(due: list[Candidate], bound
         assert len({job.crashes for job in jobs}) == 1
         assert len(jobs) <= bounds.inputs_after(jobs[0].crashes)
         assert len(jobs) == 1 or bounds.tokens is None or batch.est_tokens <= bounds.tokens
+
+
+@pytest.mark.parametrize(
+    ("est_tokens", "factor", "charged"), [(10, 1.0, 10), (10, 1.25, 13), (90, 1.25, 100), (500, 1.0, 100)]
+)
+def test_no_text_is_charged_more_than_the_model_takes(est_tokens: int, factor: float, charged: int) -> None:
+    """A longer one is cut before it is sent: planned at its full size it would go alone, and empty the budget."""
+    assert Bounds(10, 1_000, input_tokens=100).charge(est_tokens, factor) == charged
+    assert Bounds(10).charge(500, 2.0) == 1_000

@@ -75,7 +75,7 @@ def test_every_priority_comes_first_once_in_eighty_turns() -> None:
 
 
 def test_a_pause_that_is_over_is_none() -> None:
-    state = ControlState(False, None, None, paused_until=10, pause_reason="429", now=9)
+    state = ControlState(False, None, None, 10, "429", trouble=None, trouble_rounds=0, now=9)
     assert state.paused
     assert not replace(state, now=10).paused
     assert not replace(state, paused_until=None).paused

@@ -7,7 +7,7 @@ import pytest
 
 from neo4j_queue.batching import Bounds, Candidate, plan
 from neo4j_queue.control import Limits
-from neo4j_queue.dry_run import _Planner
+from neo4j_queue.dry_run import Planned, _Planner
 from neo4j_queue.pace import Found, pace
 from neo4j_queue.prices import HERE, LISTED, SET, price_of
 from neo4j_queue.settings import Settings
@@ -26,9 +26,10 @@ def settings(**values: object) -> Settings:
 def test_requests_are_the_same_however_the_pages_are_cut(page: int, factor: float) -> None:
     source = random.Random(1)
     texts = [(f"text {n}", source.randrange(1, 120)) for n in range(2_000)]
+    planned = [Planned(name, size, size) for name, size in texts]
     planner = _Planner(BOUNDS, factor)
     for first in range(0, len(texts), page):
-        planner.add(texts[first : first + page])
+        planner.add(planned[first : first + page])
         # Nothing is held but the request that is being filled.
         assert len(planner._filling) == len(planner._sizes) <= BOUNDS.inputs
     planner.close()
@@ -42,8 +43,9 @@ def test_requests_are_the_same_however_the_pages_are_cut(page: int, factor: floa
 
 def test_a_text_counts_once_per_request() -> None:
     planner = _Planner(Bounds(inputs=4), 1.0)
-    planner.add([("a", 5), ("b", 1), ("a", 5)])
-    planner.add([("a", 5), ("a", 5)])
+    a, b = Planned("a", 9, 5), Planned("b", 1, 1)
+    planner.add([a, b, a])
+    planner.add([a, a])
     planner.close()
     assert (planner.requests, planner.inputs, planner.est_tokens) == (2, 3, 11)
 

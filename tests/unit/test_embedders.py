@@ -13,14 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import neo4j_queue.embedders as embedders
-from neo4j_queue.embedders import Answer, ModelSpec, Profile, describe, open_embedder, validated
+from neo4j_queue.embedders import (
+    Answer,
+    ModelSpec,
+    Profile,
+    describe,
+    open_embedder,
+    profile_of,
+    validated,
+)
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, RUN_BYTES, LocalEmbedder, _runs
 from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
-from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, profile_for
+from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, PROFILES, profile_for
 from neo4j_queue.errors import InvalidAnswer, SettingsError
 from neo4j_queue.rate_headers import RateHeaders
-from neo4j_queue.settings import Settings
+from neo4j_queue.settings import PROFILE_NAMES, Settings
 
 KEY = {"openai_api_key": "sk-test-0123456789"}
 
@@ -117,21 +125,55 @@ def test_the_provider_itself_needs_a_key_and_another_server_does_not() -> None:
         ("openai", "https://api.openai.com.example.org/v1", "custom", 256),
         ("openai", "https://generativelanguage.googleapis.com/v1beta/openai/", "gemini", 100),
         ("openai", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "dashscope", 10),
-        ("openai", "http://localhost:11434/v1", "custom", 256),
+        ("openai", "https://eu.aiplatform.googleapis.com/v1/projects/p/endpoints/openapi", "vertex", 250),
+        ("openai", "https://w1.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1", "dashscope", 10),
+        ("openai", "https://me.openai.azure.com/openai/v1", "azure", 2_048),
+        ("openai", "https://me.services.ai.azure.com/openai/v1", "azure", 2_048),
+        ("openai", "https://api.mistral.ai/v1", "mistral", 256),
+        ("openai", "http://localhost:11434/v1", "ollama", 64),
+        ("openai", "http://127.0.0.1:1234/v1", "lmstudio", 64),
+        ("openai", "http://[::1]:8000/v1", "vllm", 256),
+        ("openai", "http://10.1.2.3:4000", "litellm", 100),
+        ("openai", "http://100.64.7.7:11434/v1", "ollama", 64),
+        ("openai", "http://ollama:11434/v1", "ollama", 64),
+        ("openai", "http://host.docker.internal:11434/v1", "ollama", 64),
+        # The port of a server on the internet says nothing, nor does a host without a known port.
+        ("openai", "https://llm.example.com:11434/v1", "custom", 256),
+        ("openai", "http://8.8.8.8:8000/v1", "custom", 256),
+        ("openai", "http://[2001:4860:4860::8888]:8000/v1", "custom", 256),
+        ("openai", "http://ollama/v1", "custom", 256),
+        ("openai", "http://localhost:11435/v1", "custom", 256),
+        ("openai", "http://localhost.example.com:1234/v1", "custom", 256),
         ("mock", "", "mock", 256),
         ("local", "", "local", 256),
     ],
 )
-def test_limits_go_by_the_host(provider: str, url: str, name: str, inputs: int) -> None:
+def test_limits_go_by_the_address(provider: str, url: str, name: str, inputs: int) -> None:
     profile = profile_for(provider, url)
 
     assert (profile.name, profile.max_inputs) == (name, inputs)
 
 
-def test_limits_of_the_settings_win() -> None:
-    embedder = open_embedder(settings(**KEY, embed_batch_size=7, embed_batch_tokens=99))
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_that_is_named_goes_before_the_address(name: str) -> None:
+    assert profile_for("openai", "https://api.openai.com/v1", name) == PROFILES[name]
+    assert profile_of(settings(mock_embeddings=True, embedding_profile=name)).name == name
 
-    assert embedder.profile == Profile("openai", 7, 99, 8_192)
+
+def test_the_settings_know_every_profile() -> None:
+    assert ("auto", *PROFILES) == PROFILE_NAMES
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_a_text_of_full_length_fits_into_a_request(profile: Profile) -> None:
+    assert 0 < profile.max_input_tokens <= profile.max_request_tokens
+
+
+def test_limits_of_the_settings_win() -> None:
+    limits = {"embed_batch_size": 7, "embed_batch_tokens": 99, "embed_input_tokens": 77}
+    embedder = open_embedder(settings(**KEY, **limits))
+
+    assert embedder.profile == Profile("openai", 7, 99, 77)
     assert CUSTOM.overridden(None, None) == CUSTOM
 
 

@@ -238,6 +238,8 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
     server.reply_next(
         Reply(
             headers={
+                "x-ratelimit-limit-requests": "60",
+                "x-ratelimit-limit-tokens": "150000",
                 "x-ratelimit-remaining-requests": "59",
                 "x-ratelimit-remaining-tokens": "149984",
                 "x-ratelimit-reset-requests": "1s",
@@ -246,9 +248,7 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
         )
     )
 
-    assert make().embed(["text"]).rate == RateHeaders(
-        remaining_requests=59, remaining_tokens=149_984, reset_requests_s=1.0, reset_tokens_s=360.0
-    )
+    assert make().embed(["text"]).rate == RateHeaders(60, 150_000, 59, 149_984, 1.0, 360.0)
 
 
 @pytest.mark.parametrize(

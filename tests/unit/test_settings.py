@@ -9,7 +9,7 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.settings import Role, Settings, suspicious_names
+from neo4j_queue.settings import PROFILE_NAMES, Role, Settings, suspicious_names
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
 
@@ -59,6 +59,7 @@ WRONG: dict[str, list[str]] = {
     "EMBEDDING_RATE_LIMIT_MODEL_TOKENS": NOT_WHOLE,
     "EMBEDDING_PRICE_PER_MILLION_TOKENS": [*NOT_DECIMAL, "1000001", "0.02 USD"],
     "EMBEDDING_PROVIDER": ["", "openia"],
+    "EMBEDDING_PROFILE": ["", "olama", "mock"],
     "OPENAI_API_KEY": [],
     "OPENAI_BASE_URL": ["api.example.com", "ftp://h", "http://"],
     "OPENAI_EMBEDDING_MODEL": NOT_A_NAME,
@@ -67,12 +68,17 @@ WRONG: dict[str, list[str]] = {
     "MOCK_EMBEDDING_LATENCY_MS": NOT_WHOLE,
     "EMBED_BATCH_SIZE": [*NOT_WHOLE, "0"],
     "EMBED_BATCH_TOKENS": [*NOT_WHOLE, "0"],
+    "EMBED_INPUT_TOKENS": [*NOT_WHOLE, "0", "15"],
+    "EMBED_LONG_TEXTS": ["", "cut"],
     "EMBED_REQUEST_TIMEOUT_MS": [*NOT_WHOLE, "0", "60000", "150001"],
     "EMBED_SHUTDOWN_GRACE_MS": [*NOT_WHOLE, "30001"],
     "EMBED_ENTITY_LABEL": NOT_A_NAME,
-    "EMBED_ENTITY_KEY": NOT_A_NAME,
-    "EMBED_TEXT_PROPERTIES": ["name,", ",", "a,,b"],
-    "EMBED_TEXT_TEMPLATE": ["{name", "name}", "{}", "no property", "{name!r}", "{name:>10}", "{a{b}}"],
+    "EMBED_ENTITY_KEY": [*NOT_A_NAME, "embedding_hash"],
+    "EMBED_TEXT_PROPERTIES": ["name,", ",", "a,,b", "name,embedding_truncated"],
+    "EMBED_TEXT_TEMPLATE": [
+        *("{name", "name}", "{}", "no property", "{name!r}", "{name:>10}", "{a{b}}"),
+        "{name} {embedded_at}",
+    ],
     "LOG_LEVEL": ["", "LOUD", "WARN"],
     "LOG_FORMAT": ["", "xml"],
     "EMBED_LOG_CONTENT": NOT_A_FLAG,
@@ -229,6 +235,13 @@ def test_text_properties_and_text_template_exclude_each_other(monkeypatch: pytes
     assert "EMBED_TEXT_TEMPLATE" in line
 
 
+def test_a_wrong_profile_is_refused_with_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_PROFILE", "olama")
+    (line,) = problems_of()
+    assert line.startswith("EMBEDDING_PROFILE='olama': must be one of auto, openai, azure, gemini")
+    assert all(name in line for name in PROFILE_NAMES)
+
+
 def test_the_template_error_names_the_wrong_placeholder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBED_TEXT_TEMPLATE", "{title} {body!r}")
     (line,) = problems_of()
@@ -239,6 +252,9 @@ def test_the_template_error_names_the_wrong_placeholder(monkeypatch: pytest.Monk
     ("variable", "value", "expected"),
     [
         ("EMBED_BATCH_SIZE", " 14 ", 14),
+        ("EMBED_INPUT_TOKENS", "16", 16),
+        ("EMBEDDING_PROFILE", "Mistral", "mistral"),
+        ("EMBED_LONG_TEXTS", "Fail", "fail"),
         ("EMBED_JOB_RECOVERY_INTERVAL", "0", 0),
         ("EMBED_JOB_ARCHIVE_DAYS", "0", 0),
         ("EMBEDDING_RATE_LIMIT_TOKENS", "0", 0),

@@ -1,5 +1,5 @@
 // Writes vectors whose text is still the entity's: the fence is judged under the entity's lock.
-// parameters: writes [{uid, hash, vector, source}], sorted by uid; where values do not survive the way to a client and
+// parameters: writes [{uid, hash, vector, source, truncated}], sorted by uid; where values do not survive the way to a client and
 //             back (numbers, temporals), `node` (element id) stands for a fence judged by the caller in this transaction;
 //             properties (names of the source properties), model
 // rows:       uid, hash of each vector written
@@ -17,6 +17,7 @@ WHERE n.__KEY__ = row.uid AND n.validTo IS NULL AND CASE
     WHERE n[$properties[i]] = row.source[i] OR n[$properties[i]] IS NULL AND row.source[i] IS NULL)
 END
 CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
-SET n.embedding_model = $model, n.embedding_hash = row.hash, n.embedded_at = datetime.realtime().epochMillis
+SET n.embedding_model = $model, n.embedding_hash = row.hash, n.embedded_at = datetime.realtime().epochMillis,
+  n.embedding_truncated = CASE WHEN row.truncated THEN true END
 REMOVE n:EmbedPending
 RETURN DISTINCT row.uid AS uid, row.hash AS hash
