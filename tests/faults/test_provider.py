@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from neo4j_queue.mock_provider import Limits, ProviderServer, Reply, error
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import CeleryProcess
-from tests.provider_server import Limits, ProviderServer, Reply, error
 from tests.waiting import wait_until
 
 BATCH = 20

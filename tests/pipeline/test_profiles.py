@@ -9,9 +9,9 @@ from neo4j_queue.embedders import Profile
 from neo4j_queue.embedders.profiles import PROFILES
 from neo4j_queue.jobs import Status
 from neo4j_queue.long_texts import cautious_tokens, cut
+from neo4j_queue.mock_provider import Limits, Request, error, tokens_of, vector_for
 from neo4j_queue.pipeline import Summary
 from tests.pipeline.conftest import Bench, MakeBench
-from tests.provider_server import Limits, Request, error, tokens_of, vector_for
 
 WORDS = ["the", "whale", "swims", "in", "a", "sea", "and", "captains", "hunt", "it", "for", "seven", "years"]
 CJK = "知识就是力量真理使我们摆脱无知和恐惧的束缚"
