@@ -26,7 +26,7 @@ demo: tools
 	$(BIN)/neo4j-queue demo $(ARGS)
 
 test: tools
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
