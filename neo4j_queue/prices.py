@@ -8,13 +8,13 @@ from neo4j_queue.settings import Settings
 MILLION = 1_000_000
 
 # US dollars per million input tokens, as the provider's model pages (developers.openai.com/api/docs/models) had them in
-# July 2026; without the rebate for offline batches.
+# July 2026 (ada-002: as others quoted them in May 2026); without the rebate for offline batches.
 LIST_PRICES = {
     "text-embedding-3-small": 0.02,
     "text-embedding-3-large": 0.13,
     "text-embedding-ada-002": 0.10,
 }
-LISTED = "OpenAI's list price of July 2026"
+LISTED = "OpenAI's list price of 2026"
 SET = "EMBEDDING_PRICE_PER_MILLION_TOKENS"
 HERE = "made on this machine"
 
