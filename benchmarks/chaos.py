@@ -104,6 +104,7 @@ def _wait_back(world: World, fault: Fault) -> None:
         if at is not None:
             fault.back_after_ms = at - fault.began_at
             return
+        world.restart_dead()
         if time.monotonic() - swept > SWEEP_EVERY_S:
             # Entities that were written while the jobs database was away are all the work that there may be.
             world.sweep()
