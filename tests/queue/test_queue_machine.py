@@ -489,8 +489,8 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     ),
     "released jobs go to the end": (
         "jobs/release",
-        "SET j.status = 'pending'",
-        "SET j.status = 'pending', j.available_at = $now",
+        "WHEN 0 THEN j.available_at",
+        "WHEN 0 THEN $now",
     ),
     "tokens that do not rise": ("jobs/lease_grant", "c.seq + size($leases)", "c.seq"),
     "lease in a pause": ("jobs/lease_judge", "c.paused_until AS", "null AS"),
