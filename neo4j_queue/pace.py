@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from neo4j_queue.control import Limits, with_margin
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database
+from neo4j_queue.database import Database, the_row
 from neo4j_queue.provider_report import WINDOW_MS
 
 
@@ -26,7 +26,7 @@ class Found:
     @classmethod
     def read(cls, database: Database) -> Self:
         """From the control node of the jobs database."""
-        (row,) = database.read(statement("control/provider_limits"))
+        row = the_row(database.read(statement("control/provider_limits")))
         return cls(**row.data())
 
 

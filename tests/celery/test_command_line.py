@@ -19,6 +19,8 @@ STATUS_KEYS = [
     "halted", "paused_until", "workers", "coverage",
 ]  # fmt: skip
 
+REFUSED = 78
+
 Run = Callable[..., Any]
 
 
@@ -30,7 +32,7 @@ def world(make_world: MakeWorld) -> World:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path) -> Run:
-    """Runs a command; its answer as JSON, or its text, after a look at the exit code."""
+    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code."""
 
     def run(*arguments: str, code: int = 0, **environment: str) -> Any:
         done = subprocess.run(
@@ -43,7 +45,9 @@ def run(world: World, tmp_path: Path) -> Run:
             check=False,
         )
         assert done.returncode == code, done.stderr
-        return json.loads(done.stdout) if "--json" in arguments else done.stdout
+        if "--json" in arguments:
+            return json.loads(done.stdout)
+        return done.stderr if code == REFUSED else done.stdout
 
     return run
 
@@ -58,6 +62,15 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert (answer["pending"], answer["total"], answer["coverage"]["missing"]) == (3, 3, 3)
     assert answer["oldest_pending_seconds"] >= 0
     assert "pending" in run("status")
+
+
+@pytest.mark.parametrize("command", [["status"], ["health"], ["pause", "5"], ["resume"]], ids=" ".join)
+def test_a_jobs_database_that_is_not_prepared_names_the_command_that_prepares_it(
+    world: World, run: Run, command: list[str]
+) -> None:
+    world.jobs_db.autocommit("MATCH (n) DETACH DELETE n")
+    said = run(*command, code=REFUSED)
+    assert said.strip() == "neo4j-queue: the jobs database is not prepared: run neo4j-queue init"
 
 
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
