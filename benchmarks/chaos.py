@@ -167,20 +167,22 @@ def _recovery(faults: list[Fault]) -> Table:
 
 def _targets(faults: list[Fault]) -> list[Target]:
     """Back at work within the start deadline, or the lock of started work, and two ticks of the recovery."""
-    deadline, lock = SETTINGS["embed_job_start_deadline_ms"], SETTINGS["embed_job_lock_duration_ms"]
     ticks = 2 * int(SETTINGS["embed_job_recovery_interval"])
-    worst: dict[bool, int] = {}
-    for fault in faults:
-        waits = fault.kind in WAITS_FOR_LOCK
-        worst[waits] = max(
-            worst.get(waits, 0), fault.idle_ms if fault.idle_ms is not None else round(BACK_S * 1000)
+    dead = [fault for fault in faults if fault.kind in WAITS_FOR_LOCK]
+    others = [fault for fault in faults if fault.kind not in WAITS_FOR_LOCK]
+    return [
+        Target(f"idle after {what}, ms (worst)", max(map(_idle_ms, those)), int(SETTINGS[bound]) + ticks)
+        for what, those, bound in (
+            ("the death of a worker", dead, "embed_job_lock_duration_ms"),
+            ("any other fault", others, "embed_job_start_deadline_ms"),
         )
-    names = {
-        True: "idle after the death of a worker, ms (worst)",
-        False: "idle after any other fault, ms (worst)",
-    }
-    bounds = {True: int(lock) + ticks, False: int(deadline) + ticks}
-    return [Target(names[waits], worst[waits], bounds[waits]) for waits in sorted(worst)]
+        if those
+    ]
+
+
+def _idle_ms(fault: Fault) -> int:
+    """As long as we waited, where nothing was completed."""
+    return round(BACK_S * 1000) if fault.idle_ms is None else fault.idle_ms
 
 
 def _inputs(found: Audit, jobs: int, seconds: float) -> Table:

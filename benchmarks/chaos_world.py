@@ -11,6 +11,7 @@ from typing import Any, Self
 from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.stage import Stage
+from benchmarks.workers import tails
 from neo4j_queue.database import Database
 from neo4j_queue.demo.processes import CeleryProcess, stop_all
 from neo4j_queue.errors import EntityNotFound, Neo4jQueueError
@@ -98,8 +99,9 @@ class World:
         deadline = time.monotonic() + READY_S
         while len(self.queue.workers()) < self.workers:
             if time.monotonic() > deadline:
-                tails = "\n".join(f"--- {process.name}\n{process.tail()}" for process in self.processes)
-                raise Neo4jQueueError(f"the workers are not ready after {READY_S:.0f} s:\n{tails}")
+                raise Neo4jQueueError(
+                    f"the workers are not ready after {READY_S:.0f} s:\n{tails(self.processes)}"
+                )
             time.sleep(0.2)
 
     def __exit__(self, *exc: object) -> None:

@@ -139,7 +139,7 @@ def _limit(stage: Stage, options: Options, report: Report, *, configured: bool) 
     ):
         scene.wait()
         scene.must_be_done(count)
-        journal = provider.journal
+        journal, most = provider.journal, provider.most_in_any(INTERVAL_S)
     refused = sum(request.status == 429 for request in journal)
     used, windows = _use(journal)
     table = Table(
@@ -149,7 +149,7 @@ def _limit(stage: Stage, options: Options, report: Report, *, configured: bool) 
     )
     table.add(what="requests", value=len(journal))
     table.add(what="answers of 429", value=refused)
-    table.add(what="most requests in any sliding minute", value=_most(journal))
+    table.add(what="most requests in any sliding minute", value=most)
     table.add(what=f"of the limit used, over {windows} whole minutes", value=used)
     report.tables.append(table)
     report.targets += [
@@ -164,16 +164,6 @@ def _use(journal: list[Request]) -> tuple[float, int]:
     windows = max(1, int((good[-1] - good[0]) // INTERVAL_S))
     sent = sum(at < good[0] + windows * INTERVAL_S for at in good)
     return sent / (windows * LIMIT), windows
-
-
-def _most(journal: list[Request]) -> int:
-    times = sorted(request.at for request in journal)
-    most = start = 0
-    for end, at in enumerate(times):
-        while times[start] <= at - INTERVAL_S:
-            start += 1
-        most = max(most, end - start + 1)
-    return most
 
 
 def _outage(stage: Stage, options: Options, report: Report) -> None:

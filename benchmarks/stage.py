@@ -2,13 +2,11 @@
 
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from neo4j_queue import schema
@@ -16,6 +14,7 @@ from neo4j_queue.cypher import quote
 from neo4j_queue.database import Database
 from neo4j_queue.demo.environment import DemoSettings, process_environment
 from neo4j_queue.errors import SettingsError
+from neo4j_queue.interruption import terminable
 from neo4j_queue.local_services import LocalServices, Progress, ServicesConfig, free_ports
 from neo4j_queue.settings import Settings
 
@@ -98,20 +97,6 @@ def open_stage(say: Say) -> Iterator[Stage]:
         finally:
             services.down()
             shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM ends the run like Ctrl-C: services and workers are stopped on the way out."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def wipe_jobs(jobs: Database) -> None:

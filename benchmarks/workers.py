@@ -1,7 +1,7 @@
 """The Celery processes of a measurement: one control worker, one embed worker, beat."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -59,7 +59,7 @@ class Workers:
             self.check()
             if time.monotonic() > deadline:
                 raise WorkersLostError(
-                    f"the workers are not ready after {BOOT_TIMEOUT_S:.0f} s:\n{self._tails()}"
+                    f"the workers are not ready after {BOOT_TIMEOUT_S:.0f} s:\n{tails(self._processes)}"
                 )
             time.sleep(POLL_S)
 
@@ -74,8 +74,10 @@ class Workers:
         """The main processes."""
         return {process.name: process.pid for process in self._processes if process.pid is not None}
 
-    def _tails(self) -> str:
-        return "\n".join(f"--- {process.name}\n{process.tail()}" for process in self._processes)
+
+def tails(processes: Iterable[CeleryProcess]) -> str:
+    """The ends of their logs, for people."""
+    return "\n".join(f"--- {process.name}\n{process.tail()}" for process in processes)
 
 
 def _idle() -> bool:

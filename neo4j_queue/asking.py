@@ -93,7 +93,8 @@ class Asking:
         """One provider request. Returns the fault of a refused one that is to be bisected, else keeps the result."""
         self.sent.requests += 1
         self.sent.inputs += len(texts)
-        self.sent.est_tokens += sum(map(estimate_tokens, texts))
+        estimated = sum(map(estimate_tokens, texts))
+        self.sent.est_tokens += estimated
         self.sent.last_at = self.monotonic()
         try:
             answer = self.embedder.embed(texts)
@@ -101,7 +102,7 @@ class Asking:
             fault = classify(error)
             self.sent.rate = fault.rate or self.sent.rate
         else:
-            self._count(answer, texts)
+            self._count(answer, estimated)
             self._vectors.update(zip(texts, answer.vectors, strict=True))
             return None
         if fault.kind is FaultKind.REQUEST:
@@ -112,12 +113,11 @@ class Asking:
             self._rest = fault
         return None
 
-    def _count(self, answer: Answer, texts: Sequence[str]) -> None:
+    def _count(self, answer: Answer, estimated: int) -> None:
         """Books what the answer says of the request: the provider's own count of tokens in place of our estimate."""
         self.sent.answers += 1
         self.sent.rate = answer.rate or self.sent.rate
         if answer.total_tokens:
-            estimated = sum(map(estimate_tokens, texts))
             self.sent.estimated += estimated
             self.sent.charged += answer.total_tokens
             self.sent.est_tokens += answer.total_tokens - estimated

@@ -27,8 +27,11 @@ class Bounds:
         return cls(profile.max_inputs, profile.max_request_tokens, crashes, profile.max_input_tokens)
 
     def charge(self, est_tokens: int, factor: float) -> int:
-        """The model tokens to plan for a text, where the provider charges `factor` tokens for each estimated one."""
-        charged = math.ceil(est_tokens * factor)
+        """The model tokens to plan for a text, where the provider charges `factor` tokens for each estimated one.
+
+        A factor below 1 counts as 1: an estimate that is too high only costs a little room.
+        """
+        charged = math.ceil(est_tokens * max(1.0, factor))
         return charged if self.input_tokens is None else min(charged, self.input_tokens)
 
     def inputs_after(self, crashes: int) -> int:

@@ -6,10 +6,9 @@ out whether the provider works again, after a rate limit everybody may go on. Fa
 judgement is the pure function `judge_failure`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from neo4j import ManagedTransaction
 
@@ -128,7 +127,6 @@ class FailureNews:
     charged: bool
     begins: bool
     wait_ms: int
-    rounds: int
     release_delay_ms: int
 
 
@@ -139,14 +137,15 @@ def note_failure(
     facts = _facts(tx, token, ids, now)
     if not facts.ours:
         return None
-    judged = judge_failure(facts, TROUBLE_OF[fault.kind], fault.retry_after_s, to_open)
+    trouble = TROUBLE_OF[fault.kind]
+    judged = judge_failure(facts, trouble, fault.retry_after_s, to_open)
     _store(tx, judged.trouble, judged.rounds, judged.failures)
     if judged.wait_ms:
         # Statuses show the reason to people: short, and free of texts and keys (as every fault is).
-        reason = f"{TROUBLE_OF[fault.kind]}: {fault.error_type}: {fault.message[:200]}"
+        reason = f"{trouble}: {fault.error_type}: {fault.message[:200]}"
         rows(tx, statement("control/pause"), ms=judged.wait_ms, reason=reason, now=facts.now)
     delay_ms = judged.wait_ms if facts.probe else 0
-    return FailureNews(judged.charged, judged.begins, judged.wait_ms, judged.rounds, delay_ms)
+    return FailureNews(judged.charged, judged.begins, judged.wait_ms, delay_ms)
 
 
 def note_success(tx: ManagedTransaction, token: str, *, now: int | None) -> Trouble | None:
@@ -164,5 +163,4 @@ def _facts(tx: ManagedTransaction, token: str, ids: Sequence[str], now: int | No
 
 
 def _store(tx: ManagedTransaction, trouble: Trouble | None, rounds: int, failures: int) -> None:
-    state: Mapping[str, Any] = {"trouble": trouble, "rounds": rounds, "failures": failures}
-    rows(tx, statement("control/provider_state"), **state)
+    rows(tx, statement("control/provider_state"), trouble=trouble, rounds=rounds, failures=failures)

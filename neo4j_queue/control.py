@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from neo4j_queue.breaker import FAILURES_TO_OPEN, PROBED, FailureNews, Trouble, note_failure, note_success
+from neo4j_queue.breaker import PROBED, FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
 from neo4j_queue.errors import Fault
@@ -62,6 +62,11 @@ class LeaseFacts:
     minute_tokens: int = 0
     token_factor: float = 1.0
     query_at: int | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Is a pause in force?"""
+        return self.paused_until is not None and self.paused_until > self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,7 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
     """
     if facts.halted:
         return Allowance(0, reason="halted")
-    if facts.paused_until is not None and facts.paused_until > facts.now:
+    if facts.paused:
         return Allowance(0, reason="paused")
     probe = facts.trouble in PROBED
     if probe and facts.probing:
@@ -161,7 +166,7 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
 
 def may_ask_more(facts: LeaseFacts, limits: Limits, requests: int) -> bool:
     """May a running lease send so many further requests?"""
-    if facts.halted or (facts.paused_until or 0) > facts.now or facts.trouble in PROBED:
+    if facts.halted or facts.paused or facts.trouble in PROBED:
         return False
     left = budget_of(facts, limits).requests
     return left is None or left >= requests
@@ -229,7 +234,7 @@ class Control:
         return bool(row["halted"]), bool(row["paused"])
 
     def provider_failed(
-        self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int = FAILURES_TO_OPEN
+        self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int
     ) -> FailureNews | None:
         """Notes that the provider failed a request for these jobs; `to_open` failures in a row make the queue rest.
 
@@ -246,3 +251,7 @@ class Control:
     def provider_reported(self, report: ProviderReport) -> None:
         """Notes the limits that the provider names, and how it counts tokens."""
         self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())
+
+    def provider_report(self) -> ProviderReport:
+        """The last report, however old: a run finds the same again with its first answers."""
+        return ProviderReport(**the_row(self._database.read(statement("control/provider_limits"))).data())

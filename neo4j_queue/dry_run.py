@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from neo4j_queue.batching import Batch, Bounds, Candidate, plan
-from neo4j_queue.control import Limits
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.jobs import Status
 from neo4j_queue.long_texts import LongTexts
-from neo4j_queue.pace import Found, pace
+from neo4j_queue.pace import pace
 from neo4j_queue.prices import price_of
+from neo4j_queue.provider_report import ProviderReport
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 
@@ -73,7 +73,7 @@ def estimate(
 
     `leave_failed`: as sweeps do, entities whose job failed for good are not queued again. Nothing is written.
     """
-    found = Found.read(queue.database)
+    found = queue.control.provider_report()
     long_texts = LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
     planner = _Planner(queue.bounds, found.token_factor)
     counting = _Counting(queue, model, planner, long_texts, leave_failed)
@@ -135,17 +135,12 @@ class _Counting:
             planned.append(Planned(text.content_hash, text.est_tokens, sent.est_tokens))
         self._planner.add(planned)
 
-    def estimate(self, settings: Settings, found: Found) -> Estimate:
+    def estimate(self, settings: Settings, found: ProviderReport) -> Estimate:
         """What came together."""
         planner = self._planner
         planner.close()
         tokens = math.ceil(planner.est_tokens * found.token_factor)
-        limits = Limits(
-            settings.embedding_rate_limit_tokens,
-            settings.embedding_rate_limit_model_tokens,
-            settings.embedding_rate_limit_interval,
-        )
-        shortest = pace(planner.requests, tokens, limits, found)
+        shortest = pace(planner.requests, tokens, self._queue.limits, found)
         price = price_of(settings)
         return Estimate(
             seen=self.seen,
@@ -184,8 +179,7 @@ class _Planner:
 
     def __init__(self, bounds: Bounds, token_factor: float) -> None:
         self._bounds = bounds
-        # As at the lease: an estimate that is too high only costs a little room.
-        self._factor = max(1.0, token_factor)
+        self._factor = token_factor
         self._filling: list[Candidate] = []
         self._sizes: dict[str, int] = {}
         self.requests = self.inputs = self.est_tokens = 0

@@ -73,18 +73,21 @@ class Leasing:
         return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx)
 
     def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Candidate]:
-        ordinary = order_of_priorities(facts.turn + 1)
+        order = order_of_priorities(facts.turn + 1)
+        if allowance.probe:
+            order = order_for_probes(facts.trouble_rounds)
         found = rows(
             tx,
             statement("jobs/lease_candidates"),
-            priorities=list(order_for_probes(facts.trouble_rounds) if allowance.probe else ordinary),
+            priorities=list(order),
             limit=1 if allowance.probe else allowance.batches * self.bounds.inputs,
             now=facts.now,
         )
-        # Some texts are charged higher than we estimate; an estimate that is too high only costs a little room.
-        factor = max(1.0, facts.token_factor)
         charge = self.bounds.charge
-        return [Candidate(row["id"], charge(row["est_tokens"], factor), row["crashes"]) for row in found]
+        return [
+            Candidate(row["id"], charge(row["est_tokens"], facts.token_factor), row["crashes"])
+            for row in found
+        ]
 
     def _grant(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> tuple[Lease, ...]:
         wanted = [

@@ -2,32 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from neo4j_queue.control import Limits, with_margin
-from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, the_row
-from neo4j_queue.provider_report import WINDOW_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the provider's answers said: its limits per minute (None = nothing), and how it counts tokens.
-
-    `token_factor`: tokens charged per token estimated. `at`: when (epoch ms; None = never). It is the last word
-    however old: a run finds it again with its first answers.
-    """
-
-    requests: int | None = None
-    tokens: int | None = None
-    token_factor: float = 1.0
-    at: int | None = None
-
-    @classmethod
-    def read(cls, database: Database) -> Self:
-        """From the control node of the jobs database."""
-        row = the_row(database.read(statement("control/provider_limits")))
-        return cls(**row.data())
+from neo4j_queue.provider_report import WINDOW_MS, ProviderReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +43,8 @@ class Pace:
     limited_by: str | None
 
 
-def pace(requests: int, tokens: int, limits: Limits, found: Found) -> Pace:
-    """The least time for so many provider requests and model tokens."""
+def pace(requests: int, tokens: int, limits: Limits, found: ProviderReport) -> Pace:
+    """The least time for so many provider requests and model tokens. `found` is what the provider said last."""
     interval, minute = limits.interval_ms, WINDOW_MS
     wanted: list[tuple[str, int, int | None, int]] = [
         ("requests", requests, limits.requests, interval),

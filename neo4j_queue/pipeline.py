@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from neo4j_queue.asking import Asking, Sent
+from neo4j_queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, FailureNews
 from neo4j_queue.embedders import Embedder
 from neo4j_queue.entities import EntityText, VectorWrite
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
@@ -25,8 +26,6 @@ from neo4j_queue.queue import EmbedQueue
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
-# Faults of the provider that are nobody's verdict.
-PROVIDER = frozenset({FaultKind.RATE_LIMIT, FaultKind.QUOTA, FaultKind.OUTAGE})
 # Vectors in hand are paid for: a graph that does not take them is asked again before they are given up.
 WRITE_RETRIES_S = (0.5, 1.0, 2.0)
 # Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
@@ -301,11 +300,9 @@ class Pipeline:
             failed = (failure.fault for failure in work.failed)
             outage = next((fault for fault in failed if fault.kind is FaultKind.OUTAGE), None)
             return self._report_outage(work, outage) if outage else (None, 0)
-        if fault.kind in PROVIDER:
+        if fault.kind in TROUBLE_OF:
             # Nothing passed, or the provider said so itself: one such answer is enough.
-            news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=1)
-            if news is not None and news.begins:
-                self._journal.paused(news.wait_ms / 1000, fault)
+            news = self._provider_failed(work, fault, to_open=1)
             return fault, news.release_delay_ms if news else 0
         if work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
             self._restrain(fault)
@@ -313,15 +310,17 @@ class Pipeline:
 
     def _report_outage(self, work: Work, outage: Fault) -> tuple[Fault | None, int]:
         """An outage that is known already, or that a probe met, is no verdict about its jobs."""
-        news = self._queue.control.provider_failed(work.token, list(work.jobs), outage)
-        if news is None:
-            return None, 0
-        if news.begins:
-            self._journal.paused(news.wait_ms / 1000, outage)
-        if news.charged:
+        news = self._provider_failed(work, outage, to_open=FAILURES_TO_OPEN)
+        if news is None or news.charged:
             return None, 0
         work.acquit(FaultKind.OUTAGE)
         return outage, news.release_delay_ms
+
+    def _provider_failed(self, work: Work, fault: Fault, *, to_open: int) -> FailureNews | None:
+        news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=to_open)
+        if news is not None and news.begins:
+            self._journal.paused(news.wait_ms / 1000, fault)
+        return news
 
     def _restrain(self, fault: Fault) -> None:
         reason = f"{fault.error_type}: {fault.message[:200]}"

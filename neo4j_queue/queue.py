@@ -78,7 +78,7 @@ class EmbedQueue:
         self._clock = clock
         self._random = rng or random.Random()
         self._retry = RetryPolicy.from_settings(settings)
-        self._limits = Limits(
+        self.limits = Limits(
             settings.embedding_rate_limit_tokens,
             settings.embedding_rate_limit_model_tokens,
             settings.embedding_rate_limit_interval,
@@ -134,7 +134,7 @@ class EmbedQueue:
         """
         leasing = Leasing(
             owner=owner,
-            limits=self._limits,
+            limits=self.limits,
             bounds=self.bounds,
             free=batches,
             worker_ttl_ms=self.worker_ttl_ms,
@@ -195,7 +195,7 @@ class EmbedQueue:
         return self.database.transaction(lambda tx: self._booking().query(tx, est_tokens))
 
     def _booking(self) -> Booking:
-        return Booking(self._limits, self.worker_ttl_ms, self._clock())
+        return Booking(self.limits, self.worker_ttl_ms, self._clock())
 
     # -- the end of a lease --------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """`mock-provider`: a provider on this machine that gives invented vectors and misbehaves as much as one likes."""
 
-import signal
 import sys
 import time
 from dataclasses import asdict
@@ -84,6 +83,7 @@ def mock_provider(
       neo4j-queue mock-provider --share-429 0.02 --share-500 0.05 --share-silent 0.001 --seed 7
       neo4j-queue mock-provider --no-headers --tokens-per-minute 100000 --max-inputs 100
     """
+    from neo4j_queue.interruption import terminable
     from neo4j_queue.mock_provider import OPENAI_LIMITS, Limits, Mishaps, ProviderServer
 
     try:
@@ -113,7 +113,8 @@ def mock_provider(
     except OSError as error:
         print(f"neo4j-queue: cannot listen on {host}:{port}: {error.strerror or error}", file=sys.stderr)
         raise typer.Exit(TEMPORARY) from None
-    _serve(server, json=json)
+    with terminable():
+        _serve(server, json=json)
 
 
 def _bound(given: int | None, usual: int | None) -> int | None:
@@ -122,7 +123,6 @@ def _bound(given: int | None, usual: int | None) -> int | None:
 
 
 def _serve(server: "ProviderServer", *, json: bool) -> None:
-    signal.signal(signal.SIGTERM, _interrupt)
     started = time.monotonic()
     try:
         with server:
@@ -138,10 +138,6 @@ def _serve(server: "ProviderServer", *, json: bool) -> None:
         output.print_json({**asdict(counts), **per_text, "seconds": round(seconds, 3)})
     else:
         output.print_facts(f"Served for {output.duration(seconds)}", _facts(counts))
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _introduce(server: "ProviderServer", stream: Any) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # A person waits: a transient error is tried again for this long and no longer.
 RETRY_TIME_S = 3.0
-
-
 # A database that is frozen, not closed, keeps a socket open and silent; its driver would wait for minutes.
 ANSWER_WITHIN_S = 20.0
 

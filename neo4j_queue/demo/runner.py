@@ -1,13 +1,11 @@
 """The demo from start to finish: services, schema, workers, entities, vectors, answers."""
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from textwrap import shorten
-from types import FrameType
 from typing import TypeVar
 
 from neo4j_queue import schema
@@ -19,6 +17,7 @@ from neo4j_queue.embedders import Embedder, open_embedder
 from neo4j_queue.entities import EntityInput
 from neo4j_queue.errors import Neo4jQueueError, SettingsError
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.interruption import terminable
 from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
 from neo4j_queue.local_services.config import data_directory
 from neo4j_queue.queue import EmbedQueue
@@ -99,7 +98,7 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
     `say` takes lines for people, `progress` makes a bar, `news` shows what the services do. Workers and beat are
     stopped in every case, the services only with `options.stop`.
     """
-    with _terminable(), ExitStack() as stack:
+    with terminable(), ExitStack() as stack:
         services = LocalServices(options.services)
         variables = environment.variables(services.environment(), options.provider)
         settings = environment.DemoSettings.of(variables)
@@ -213,17 +212,3 @@ def _pages(items: Sequence[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while page := list(islice(rest, PAGE)):
         yield page
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM (a CI job that is cancelled) ends the run like Ctrl-C: workers are stopped on the way out."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

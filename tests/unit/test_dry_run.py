@@ -8,12 +8,13 @@ import pytest
 from neo4j_queue.batching import Bounds, Candidate, plan
 from neo4j_queue.control import Limits
 from neo4j_queue.dry_run import Planned, _Planner
-from neo4j_queue.pace import Found, pace
+from neo4j_queue.pace import pace
 from neo4j_queue.prices import HERE, LISTED, SET, price_of
+from neo4j_queue.provider_report import ProviderReport
 from neo4j_queue.settings import Settings
 
 BOUNDS = Bounds(inputs=50, tokens=1_000)
-NOT_FOUND = Found()
+NOT_FOUND = ProviderReport()
 SAID = "600 requests (as the provider says) per 60 s"
 
 
@@ -67,13 +68,13 @@ def test_nothing_takes_no_request() -> None:
         (5, 900, Limits(20, 100, 60_000), NOT_FOUND, 482.0, "100 model tokens per 60 s"),
         (1, 0, Limits(0, None, 60_000), NOT_FOUND, None, "0 requests per 60 s"),
         (0, 0, Limits(0, None, 60_000), NOT_FOUND, 0.0, "0 requests per 60 s"),
-        (1_201, 0, Limits(None, None, 1_000), Found(requests=600), 120.5, SAID),
-        (1_201, 0, Limits(100, None, 60_000), Found(requests=600), 723.0, "100 requests per 60 s"),
+        (1_201, 0, Limits(None, None, 1_000), ProviderReport(requests=600), 120.5, SAID),
+        (1_201, 0, Limits(100, None, 60_000), ProviderReport(requests=600), 723.0, "100 requests per 60 s"),
         (3, 30, Limits(3, 1_000, 60_000), NOT_FOUND, 0.0, "3 requests per 60 s"),
     ],
 )  # fmt: skip
 def test_the_limit_that_takes_longest_decides(
-    requests: int, tokens: int, limits: Limits, found: Found, seconds: float | None, by: str | None
+    requests: int, tokens: int, limits: Limits, found: ProviderReport, seconds: float | None, by: str | None
 ) -> None:
     shortest = pace(requests, tokens, limits, found)
     assert (shortest.seconds, shortest.limited_by) == (pytest.approx(seconds) if seconds else seconds, by)

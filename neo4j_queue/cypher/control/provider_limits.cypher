@@ -1,7 +1,6 @@
 // The last that the provider's answers said about the account, however old.
 // parameters: none
-// rows:       one: requests, tokens (per minute; null = not said), token_factor, at (epoch ms; null = never)
+// rows:       one: requests, tokens (per minute; null = not said), token_factor
 // locks:      none
 MATCH (c:QueueControl {name: 'embedding'})
-RETURN c.found_requests AS requests, c.found_tokens AS tokens, coalesce(c.token_factor, 1.0) AS token_factor,
-  c.found_at AS at
+RETURN c.found_requests AS requests, c.found_tokens AS tokens, coalesce(c.token_factor, 1.0) AS token_factor
