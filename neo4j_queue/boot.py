@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import embedders, schema
+from neo4j_queue import agreement, embedders, schema
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
@@ -46,8 +46,8 @@ def check(
     wait_s: float = WAIT_S,
     clock: Clock = time.monotonic,
     sleep: Sleep = time.sleep,
-) -> None:
-    """Returns when everything that work needs is there and fits together.
+) -> str:
+    """Returns when everything that work needs is there and fits together: with the settings' fingerprint.
 
     `ping_broker` raises `TemporarilyUnavailable` while the broker does not answer (this package knows no
     broker). Raises `TemporarilyUnavailable` when a service is still away after `wait_s` seconds, and
@@ -68,6 +68,7 @@ def check(
         wait_for(probes, wait_s=wait_s, clock=clock, sleep=sleep)
         try:
             found = problems(graph, jobs, settings)
+            mark = agreement.fingerprint(settings, graph)
         except (Neo4jError, DriverError) as error:
             # It answered a moment ago: either it went away again, or it does not let us look.
             if is_temporary(error):
@@ -76,6 +77,7 @@ def check(
     if found:
         raise SettingsError(found)
     log.info("boot_checked", role=role, graph=settings.neo4j_uri, jobs=settings.embed_job_database_uri)
+    return mark
 
 
 def wait_for(

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import boot, embedders, schema
+from neo4j_queue import agreement, boot, embedders, schema
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -60,6 +60,8 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
             if prepared:
                 _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings)))
+                mark = agreement.fingerprint(settings, graph if graph_up else None)
+                _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
             _look(found, "graph schema", check)
@@ -193,3 +195,8 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
         return [*found, Finding("workers", Grade.OK, detail)]
     advice = "start one: `celery -A tasks worker`, and `celery -A tasks beat` for the schedule"
     return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]
+
+
+def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
+    line = agreement.disagreement(queue.workers(), own)
+    return [] if line is None else [Finding("workers", Grade.WARNING, line)]

@@ -56,6 +56,8 @@ def enqueue(
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
+        if not dry_run:
+            session.warn_of_other_workers(queue.workers, both.settings, graph.database)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
             return
@@ -133,6 +135,7 @@ def repair(
             # Those in the page have no job, or one that ended well; the one named may have any.
             cost.dry_run(both, [selected(both.graph, both.queue, name, limit)], leave_failed=False, json=json)
             return
+        session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
     session.nudge()
     if json:

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from neo4j_queue.database import Database
     from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.jobs import Worker
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.settings import Settings
     from tasks.nudge import Nudge
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 RETRY_TIME_S = 3.0
 # A database that is frozen, not closed, keeps a socket open and silent; its driver would wait for minutes.
 ANSWER_WITHIN_S = 20.0
+# Which graph this is, is worth a moment and no longer: it only makes a warning more exact.
+GRAPH_ID_WITHIN_S = 3.0
 
 T = TypeVar("T")
 
@@ -117,6 +120,28 @@ def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) 
     if error is not None:
         raise error
     return cast(T, answer)
+
+
+def warn_of_other_workers(
+    workers: "Callable[[], Iterable[Worker]]", settings: "Settings", graph: "Database | None"
+) -> None:
+    """Warns in one line when workers of the census run with other settings than the caller's.
+
+    `graph` is None where it is known not to answer: then all but the graph itself is compared.
+    """
+    from neo4j_queue import agreement
+    from neo4j_queue.errors import TemporarilyUnavailable
+
+    there = list(workers())
+    if not there:
+        return
+    try:
+        own = in_time("the graph", lambda: agreement.fingerprint(settings, graph), GRAPH_ID_WITHIN_S)
+    except TemporarilyUnavailable:
+        own = agreement.fingerprint(settings, None)
+    line = agreement.disagreement(there, own)
+    if line is not None:
+        warn(line)
 
 
 def nudger() -> "Nudge":

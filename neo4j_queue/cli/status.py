@@ -38,6 +38,8 @@ def status(
     with session.open_both() as both:
         state = session.in_time("the jobs database", both.queue.status)
         coverage = _coverage(both.graph)
+        graph = both.graph.database if coverage is not None else None
+        session.warn_of_other_workers(lambda: state.workers, both.settings, graph)
     if json:
         output.print_json(_contract(state, coverage))
     else:
@@ -119,8 +121,13 @@ def health(
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
-    with session.open_queue() as queue:
+    from neo4j_queue.queue import EmbedQueue
+
+    settings = session.load_settings()
+    with session.open_databases(settings) as (graph, jobs):
+        queue = EmbedQueue(jobs, settings)
         found = session.in_time("the jobs database", queue.health)
+        session.warn_of_other_workers(queue.workers, settings, graph)
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at)}
     if json:
         output.print_json(answer)

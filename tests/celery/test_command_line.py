@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.jobs import JobRequest
+from neo4j_queue.agreement import fingerprint
+from neo4j_queue.jobs import JobRequest, Worker
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import ROOT
 from tests.waiting import wait_until
@@ -20,6 +21,8 @@ STATUS_KEYS = [
 ]  # fmt: skip
 
 REFUSED = 78
+# A worker in the census counts for minutes, however slowly a command starts.
+LONG_REMEMBERED = {"EMBED_JOB_HEARTBEAT_INTERVAL_MS": "120000", "EMBED_JOB_LOCK_DURATION_MS": "300000"}
 
 Run = Callable[..., Any]
 
@@ -32,9 +35,12 @@ def world(make_world: MakeWorld) -> World:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path) -> Run:
-    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code."""
+    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code.
 
-    def run(*arguments: str, code: int = 0, **environment: str) -> Any:
+    `both`: everything that it wrote, the answer and what was said beside it.
+    """
+
+    def run(*arguments: str, code: int = 0, both: bool = False, **environment: str) -> Any:
         done = subprocess.run(
             [sys.executable, "-m", "neo4j_queue.cli", *arguments],
             cwd=tmp_path,
@@ -44,7 +50,9 @@ def run(world: World, tmp_path: Path) -> Run:
             timeout=120,
             check=False,
         )
-        assert done.returncode == code, done.stderr
+        assert done.returncode == code, done.stderr + done.stdout
+        if both:
+            return done.stdout + done.stderr
         if "--json" in arguments:
             return json.loads(done.stdout)
         return done.stderr if code == REFUSED else done.stdout
@@ -247,14 +255,33 @@ def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
     assert "neo4j-queue init" in bad(run(*doctor, code=1))["jobs schema"]
 
 
+@pytest.mark.parametrize(
+    "command", [["status"], ["health"], ["enqueue", "e1"], ["repair"], ["doctor"]], ids=" ".join
+)
+def test_a_worker_with_other_settings_is_named(world: World, run: Run, command: list[str]) -> None:
+    world.create(2)
+    others = world.settings.model_copy(update={"embed_entity_label": "Book"})
+    world.queue.record_census([Worker("old@host", 1, fingerprint=fingerprint(others, world.graph_db))])
+    said = run(*command, both=True, **LONG_REMEMBERED)
+    assert "worker old@host runs with other settings than yours (label)" in said
+    assert "restart it" in said
+
+
+def test_a_worker_with_the_same_settings_is_not_named(world: World, run: Run) -> None:
+    same = fingerprint(world.settings, world.graph_db)
+    world.queue.record_census([Worker("good@host", 1, fingerprint=same)])
+    assert "other settings" not in run("status", both=True, **LONG_REMEMBERED)
+
+
 def test_doctor_is_content_when_everything_is_there(world: World, run: Run) -> None:
     world.celery.control()
     world.celery.embed()
-    wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
+    (worker,) = wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
 
-    answer = run("doctor", "--json")
+    answer = run("doctor", "--json", **LONG_REMEMBERED)
     assert answer["ok"] is True
     assert not bad(answer)
+    assert worker.fingerprint == fingerprint(world.settings, world.graph_db)
     graph = next(each for each in answer["findings"] if each["subject"] == "graph database")
     assert "5." in graph["detail"]
     assert "community" in graph["detail"]
