@@ -28,8 +28,10 @@ def init(
 ) -> None:
     """Prepare both databases: constraints, indexes, control node.
 
-    Creates what is missing and drops nothing; safe to run again, and from several machines at once. Waits until
-    every index is online. With --check it changes nothing, and exit code 78 says that something is missing.
+    Creates what is missing; safe to run again, and from several machines at once. Waits until every index is online.
+    In the graph this includes a uniqueness constraint on EMBED_ENTITY_KEY of EMBED_ENTITY_LABEL: from then on Neo4j
+    refuses a second node with the same key. It drops nothing but its own full-text index, to make it anew when the
+    text properties changed. With --check it changes nothing, and exit code 78 says that something is missing.
 
     \b
     Examples:
