@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import agreement, boot, embedders, schema
+from neo4j_queue import agreement, boot, embedders, schema, survey
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -65,6 +65,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
             _look(found, "graph schema", check)
+            _look(found, "entities", lambda: _entities(graph, settings))
     if broker is not None:
         _look(found, "broker", broker)
     return found
@@ -200,3 +201,12 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
 def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
     line = agreement.disagreement(queue.workers(), own)
     return [] if line is None else [Finding("workers", Grade.WARNING, line)]
+
+
+def _entities(graph: Database, settings: Settings) -> list[Finding]:
+    lines = survey.strangers(graph, settings)
+    label, key = settings.embed_entity_label, settings.embed_entity_key
+    (row,) = graph.read(statement("graph/without_key", among=label, label=label, key=key))
+    if row["entities"]:
+        lines.append(survey.left_out(row["entities"], label, key))
+    return [Finding("entities", Grade.WARNING, line) for line in lines]

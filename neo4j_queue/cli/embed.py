@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from neo4j_queue.reconcile import Sweep
 
 BAD = 1
+# As `neo4j_queue.repair` has them, which is not imported for the sake of a help text.
+LIMIT, LIMIT_MAX = 10, 1_000
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only say what it would cost: tokens, requests, minutes, money.")
@@ -52,10 +54,13 @@ def enqueue(
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
     from neo4j_queue.reconcile import Scope, pages, sweep
+    from neo4j_queue.survey import strangers
 
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
+        for line in strangers(graph.database, both.settings):
+            session.warn(line)
         if not dry_run:
             session.warn_of_other_workers(queue.workers, both.settings, graph.database)
         if names:
@@ -64,6 +69,7 @@ def enqueue(
         if dry_run:
             entities = (lambda: graph.coverage().entities) if everything else None
             cost.dry_run(both, pages(graph, scope), leave_failed=True, total=entities, json=json)
+            _tell_left_out(graph, graph.without_key())
             return
         nudge = session.nudger()
         with output.progress("entities") as advance:
@@ -81,6 +87,14 @@ def enqueue(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
             f"{done.fresh:,} fresh."
         )
+    _tell_left_out(graph, done.without_key)
+
+
+def _tell_left_out(graph: "EntityGraph", count: int) -> None:
+    from neo4j_queue.survey import left_out
+
+    if count:
+        session.warn(left_out(count, graph.label, graph.key))
 
 
 def _named(both: session.Both, names: Sequence[str], *, dry_run: bool, json: bool) -> None:
@@ -114,7 +128,9 @@ def repair(
         str | None,
         typer.Argument(metavar="NAME", help="One entity; without it, entities without a vector."),
     ] = None,
-    limit: Annotated[str, typer.Option(help="At most this many entities (without NAME); 1 to 1000.")] = "10",
+    limit: Annotated[
+        int, typer.Option(min=1, max=LIMIT_MAX, help="At most this many entities (without NAME).")
+    ] = LIMIT,
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
@@ -133,10 +149,13 @@ def repair(
     with session.open_both() as both:
         if dry_run:
             # Those in the page have no job, or one that ended well; the one named may have any.
-            cost.dry_run(both, [selected(both.graph, both.queue, name, limit)], leave_failed=False, json=json)
+            page = selected(both.graph, both.queue, name, limit)
+            cost.dry_run(both, [page], leave_failed=False, json=json)
+            _tell_missed(both.graph, name, len(page), limit)
             return
         session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
+        _tell_missed(both.graph, name, answer.get("discovered", 0), limit)
     session.nudge()
     if json:
         output.print_json(answer)
@@ -148,3 +167,9 @@ def repair(
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)
+
+
+def _tell_missed(graph: "EntityGraph", name: str | None, found: int, limit: int) -> None:
+    """A page that is full was not looked for to the end of the graph, and nobody asks what it left out."""
+    if not name and found < limit:
+        _tell_left_out(graph, graph.without_key())

@@ -40,6 +40,7 @@ def init(
     """
     from neo4j_queue import boot, schema
     from neo4j_queue.errors import SettingsError
+    from neo4j_queue.survey import strangers
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
@@ -59,6 +60,8 @@ def init(
                     schema.migrate_jobs(jobs, progress=built),
                     schema.migrate_graph(graph, settings, progress=built),
                 ]
+        for line in strangers(graph, settings):
+            session.warn(line)
     if json:
         output.print_json({"ok": all(r.ok for r in reports), "databases": [asdict(r) for r in reports]})
     else:

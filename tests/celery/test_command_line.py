@@ -107,10 +107,31 @@ def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
 def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> None:
     world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
     assert run("enqueue", "--missing", "--json")["queued"] == 25
-    assert run("enqueue", "--all", "--json") == {"seen": 25, "fresh": 0, "queued": 0, "standing": 25}
+    assert run("enqueue", "--all", "--json") == {
+        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0,
+    }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
     run("enqueue", "own8", "nobody", code=1)
+
+
+@pytest.mark.parametrize("command", [["enqueue", "--all"], ["repair"], ["doctor"]], ids=" ".join)
+def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
+    world: World, run: Run, command: list[str]
+) -> None:
+    world.graph_db.write("CREATE (:Entity {name: 'good'}), (:Entity {name: 7}), (:Entity {name: 8})")
+    said = run(*command, both=True, code=1 if command == ["doctor"] else 0)
+    assert said.count("2 :Entity without a text in `name`") == 1
+    assert "EMBED_ENTITY_KEY=uid" in said
+
+
+@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["init", "--check"]], ids=" ".join)
+def test_a_label_that_no_node_has_is_named(world: World, run: Run, command: list[str]) -> None:
+    world.graph_db.write("CREATE (:Entity {name: 'good'})")
+    # A label without indexes: `init --check` says so too.
+    code = 78 if command[0] == "init" else 0
+    said = run(*command, both=True, code=code, EMBED_ENTITY_LABEL="Entitty")
+    assert "EMBED_ENTITY_LABEL=Entitty: no node of the graph has this label; did you mean Entity?" in said
 
 
 def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
