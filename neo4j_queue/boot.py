@@ -15,7 +15,8 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
 from neo4j_queue.log import get_logger
-from neo4j_queue.settings import Role, Settings, suspicious_names
+from neo4j_queue.setting_names import suspicious_names
+from neo4j_queue.settings import Role, Settings
 
 # Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; whoever keeps
 # us running (systemd, compose) starts us again after we gave up.

@@ -16,7 +16,8 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.settings import Settings, suspicious_names
+from neo4j_queue.setting_names import suspicious_names
+from neo4j_queue.settings import Settings
 
 # Earlier servers lack `db.create.setNodeVectorProperty` and vector indexes as we use them.
 OLDEST_SERVER = (5, 13)

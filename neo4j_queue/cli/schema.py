@@ -103,7 +103,7 @@ def doctor(
     from tasks import broker
 
     try:
-        settings = session.load_settings()
+        settings = session.load_settings(warn_of_names=False)  # they are findings
     except SettingsError as error:
         findings = [Finding("settings", Grade.BAD, problem) for problem in error.problems]
         _diagnose(findings, json)

@@ -39,12 +39,19 @@ class Options:
 options = Options()
 
 
-def load_settings(*, needs_retention: bool = False) -> "Settings":
-    """The settings, with logging set up by them. Raises `SettingsError`."""
+def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) -> "Settings":
+    """The settings, with logging set up by them. Raises `SettingsError`.
+
+    `warn_of_names`: variables that look like settings and are none get a line each.
+    """
     from neo4j_queue import log
+    from neo4j_queue.setting_names import suspicious_names
     from neo4j_queue.settings import Role, Settings
 
     log.configure("cli", style=options.style)
+    if warn_of_names:
+        for line in suspicious_names():
+            warn(line)
     settings = Settings.load(Role.CLI, needs_retention=needs_retention)
     log.configure("cli", settings, style=options.style)
     return settings

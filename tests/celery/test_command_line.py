@@ -1,6 +1,7 @@
 """The command line on real databases: what it prints for programs, and what it changes."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -93,6 +94,29 @@ def test_health_says_healthy_by_words_and_by_its_exit_code(world: World, run: Ru
     answer = run("health", "--json", code=1)
     assert answer["state"] == "CRITICAL"
     assert "the key is wrong" in answer["reasons"][0]
+
+
+def test_health_is_degraded_while_nobody_works_on_jobs(world: World, run: Run) -> None:
+    idle = run("health", both=True)
+    assert "HEALTHY" in idle
+    assert "no workers" in idle
+    world.create(2)
+    answer = run("health", "--json", code=1)
+    assert (answer["state"], answer["workers"]) == ("DEGRADED", 0)
+    assert answer["reasons"] == ["2 jobs to do and no workers: start one with `celery -A tasks worker`"]
+    world.queue.record_census([Worker("w@host", 1)])
+    answer = run("health", "--json", **LONG_REMEMBERED)
+    assert (answer["state"], answer["workers"], answer["reasons"]) == ("HEALTHY", 1, [])
+
+
+def test_health_is_degraded_without_a_broker_and_does_not_wait_for_one(world: World, run: Run) -> None:
+    with socket.socket() as deaf:  # accepts, and never says a word
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        for port in (9, deaf.getsockname()[1]):
+            answer = run("health", "--json", code=1, CELERY_BROKER_URL=f"redis://127.0.0.1:{port}/0")
+            assert answer["state"] == "DEGRADED"
+            assert "the broker cannot be reached" in answer["reasons"][0]
 
 
 def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:

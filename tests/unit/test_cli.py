@@ -182,6 +182,18 @@ def test_doctor_names_each_thing_that_is_down_and_goes_on(environment: dict[str,
     assert answer["ok"] is False
 
 
+def test_a_misspelt_variable_of_env_file_or_environment_is_named_in_a_line_each(
+    environment: dict[str, str],
+) -> None:
+    (Path(environment["HOME"]) / ".env").write_text("EMBED_ENTITY_LABLE=Book\nEMBED_BATCH_SIZE=5\n")
+    environment |= {"EMBEDDING_PROVDER": "mock", "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:10"}
+    done = run(environment, "health")
+    assert said(done.stderr)[:2] == [
+        "neo4j-queue: warning: EMBED_ENTITY_LABLE (in .env) is not a setting; did you mean EMBED_ENTITY_LABEL?",
+        "neo4j-queue: warning: EMBEDDING_PROVDER is not a setting; did you mean EMBEDDING_PROVIDER?",
+    ]
+
+
 def test_debug_shows_where_an_error_comes_from(environment: dict[str, str]) -> None:
     environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
     assert "Traceback" in run(environment, "--debug", "health").stderr
