@@ -5,6 +5,11 @@ typer and its neighbours at the top, and everything heavy (drivers, tables, the 
 that needs it, so that `--help` answers at once.
 """
 
+# ruff: noqa: E402 (the first import looks after Ctrl-C during the others)
+from neo4j_queue.cli import interrupt
+
+interrupt.end_at_once_while_loading()
+
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
@@ -29,7 +34,6 @@ GROUPS = (
     "search",
     "mock_provider",
 )
-INTERRUPTED = 130  # what a shell gives for a program ended by Ctrl-C
 UNEXPECTED = 1
 
 
@@ -41,7 +45,7 @@ class Edge(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _say("interrupted; what was done until then is kept")
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(interrupt.INTERRUPTED) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
@@ -120,8 +124,14 @@ def _options(
 
 for _group in GROUPS:
     import_module(f"{__name__}.{_group}").register(app)
+interrupt.as_ever()
 
 
 def main() -> None:
     """The console script."""
-    app(prog_name="neo4j-queue")
+    interrupt.end_at_once_while_loading()
+    try:
+        app(prog_name="neo4j-queue")
+    except KeyboardInterrupt:  # before the command line was read: after that `Edge` sees to it
+        print(interrupt.LINE, file=sys.stderr)
+        raise SystemExit(interrupt.INTERRUPTED) from None

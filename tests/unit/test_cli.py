@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from neo4j_queue import cli
 from neo4j_queue.cli import app
 from neo4j_queue.cli import jobs as jobs_commands
 from neo4j_queue.errors import ErrorCategory
@@ -231,6 +232,55 @@ def test_an_interrupt_is_exit_code_130_with_a_line(environment: dict[str, str], 
         process.kill()
     assert process.returncode == 130
     assert said(stderr) == ["neo4j-queue: interrupted; what was done until then is kept"]
+
+
+# Sends SIGINT to the program at the moment when it imports a certain module, from where nothing may escape.
+INTERRUPT_AT_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass  # the handler runs here
+sys.meta_path.insert(0, Finder())
+"""
+SCRIPT = "import sys; sys.argv[0] = 'neo4j-queue'; from neo4j_queue.cli import main; main()"
+
+
+@pytest.mark.parametrize("start", [["-m", "neo4j_queue.cli"], ["-c", SCRIPT]], ids=["module", "script"])
+@pytest.mark.parametrize(
+    "module", ["typer", "neo4j_queue.cli.status", "structlog", "neo4j", "neo4j_queue.queue"]
+)
+def test_an_interrupt_while_loading_is_exit_code_130_without_a_trace(
+    environment: dict[str, str], tmp_path: Path, start: list[str], module: str
+) -> None:
+    """Seen to fail without the handler."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT_AT_IMPORT)
+    environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "INTERRUPT_AT": module}
+    done = subprocess.run(
+        [sys.executable, *start, "health"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "neo4j-queue: interrupted\n")
+
+
+def test_an_interrupt_before_the_command_line_is_read_is_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    cli.interrupt.as_ever()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "neo4j-queue: interrupted\n")
 
 
 def wait_for_connection(pid: int, port: int) -> None:
