@@ -61,14 +61,17 @@ def _is_usage(error: Exception) -> bool:
 
 def _explained(error: Exception) -> int:
     """Says what went wrong, one line per problem; returns the exit code."""
-    from neo4j_queue.boot import exit_code_of, explain
+    from neo4j_queue.boot import exit_code_of, explain, missing_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.setting_types import without_password
+    from neo4j_queue.settings import Settings
 
     if isinstance(error, SettingsError):
         lines = error.problems
     elif isinstance(error, Neo4jQueueError):
         lines = [str(error)]
+    elif (line := missing_database(error, Settings.lenient())) is not None:
+        lines = [line]
     elif classify(error).kind is FaultKind.UNKNOWN:
         lines = [f"unexpected {type(error).__name__}: {explain(error)} (run it with --debug to see where)"]
     else:

@@ -82,6 +82,26 @@ def test_a_jobs_database_that_is_not_prepared_names_the_command_that_prepares_it
     assert said.strip() == "neo4j-queue: the jobs database is not prepared: run neo4j-queue init"
 
 
+@pytest.mark.parametrize(
+    "command", [["init"], ["status"], ["enqueue", "--all"], ["search", "x"]], ids=" ".join
+)
+def test_a_graph_database_that_does_not_exist_is_named_with_its_variable(
+    world: World, run: Run, command: list[str]
+) -> None:
+    said = run(*command, code=REFUSED, NEO4J_DATABASE="nope")
+    uri = world.settings.neo4j_uri
+    assert said.strip() == f"neo4j-queue: NEO4J_DATABASE=nope: {uri} has no database of this name"
+
+
+@pytest.mark.parametrize("command", [["init"], ["status"], ["health"], ["pause", "1"]], ids=" ".join)
+def test_a_jobs_database_that_does_not_exist_is_named_with_its_variable(
+    world: World, run: Run, command: list[str]
+) -> None:
+    said = run(*command, code=REFUSED, EMBED_JOB_DATABASE_NAME="nope")
+    uri = world.settings.embed_job_database_uri
+    assert said.strip() == f"neo4j-queue: EMBED_JOB_DATABASE_NAME=nope: {uri} has no database of this name"
+
+
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
     world.create(2)
     answer = run("status", "--json", code=75, NEO4J_URI="bolt://127.0.0.1:9")
