@@ -114,14 +114,19 @@ def _options(
     log_format: Annotated[
         str, typer.Option(metavar="json|console", help="Log lines on stderr (default: LOG_FORMAT).")
     ] = "",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show what libraries log as well, such as a database's retries.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
     version: Annotated[  # noqa: ARG001 (the callback acts on it)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    log_format = log_format.lower()
     if log_format not in ("", "json", "console"):
         raise typer.BadParameter("must be json or console", param_hint="--log-format")
     session.options.style = log_format or None
+    session.options.verbose = verbose
     session.options.debug = debug
 
 

@@ -30,9 +30,10 @@ T = TypeVar("T")
 
 @dataclass
 class Options:
-    """What stands before the command: `--log-format`, `--debug`."""
+    """What stands before the command: `--log-format`, `--verbose`, `--debug`."""
 
     style: str | None = None
+    verbose: bool = False
     debug: bool = False
 
 
@@ -48,12 +49,12 @@ def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) 
     from neo4j_queue.setting_names import suspicious_names
     from neo4j_queue.settings import Role, Settings
 
-    log.configure("cli", style=options.style)
+    log.configure("cli", style=options.style, quiet_libraries=not options.verbose)
     if warn_of_names:
         for line in suspicious_names():
             warn(line)
     settings = Settings.load(Role.CLI, needs_retention=needs_retention)
-    log.configure("cli", settings, style=options.style)
+    log.configure("cli", settings, style=options.style, quiet_libraries=not options.verbose)
     return settings
 
 

@@ -271,6 +271,11 @@ def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World,
     assert "e1" in run("search", text)
 
 
+def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:
+    said = run("search", "x", code=REFUSED, NEO4J_VECTOR_INDEX="none_yet", EMBED_ENTITY_LABEL="Unprepared")
+    assert said.strip() == "neo4j-queue: vector index none_yet is missing: run neo4j-queue init"
+
+
 def lease_and_embed(world: World) -> None:
     """The work of a worker, in this process."""
     from neo4j_queue.embedders import open_embedder
