@@ -86,7 +86,7 @@ with EmbedQueue.connect(Settings.load(Role.CLI)) as queue:
     def work(first):
         for n in range(first, COUNT, THREADS):
             time.sleep(max(0.0, began + n * SECONDS / COUNT - time.monotonic()))
-            enqueue([JobRequest(f"gone{n}", "mock-256", "v")])
+            enqueue([JobRequest(f"gone{n}", "mock-256", f"v{n}")])
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(THREADS)]
     for thread in threads:

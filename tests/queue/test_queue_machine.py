@@ -176,7 +176,9 @@ class QueueMachine(RuleBasedStateMachine):
         self._enqueue([step.wish, step.second_wish, step.wish])
 
     def _enqueue(self, wishes: Sequence[Wish]) -> None:
-        requests = [JobRequest(w.key, MODEL, "v", priority=w.priority, force=w.force) for w in wishes]
+        requests = [
+            JobRequest(w.key, MODEL, f"v-{w.key}", priority=w.priority, force=w.force) for w in wishes
+        ]
         answers = self.queue.enqueue(requests)
         self.model.enqueue(wishes, [(answer.id, str(answer.outcome)) for answer in answers])
 
@@ -489,8 +491,8 @@ MUTATIONS: dict[str, tuple[str, str, str]] = {
     ),
     "released jobs go to the end": (
         "jobs/release",
-        "SET j.status = 'pending'",
-        "SET j.status = 'pending', j.available_at = $now",
+        "WHEN 0 THEN j.available_at",
+        "WHEN 0 THEN $now",
     ),
     "tokens that do not rise": ("jobs/lease_grant", "c.seq + size($leases)", "c.seq"),
     "lease in a pause": ("jobs/lease_judge", "c.paused_until AS", "null AS"),

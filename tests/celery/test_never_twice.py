@@ -1,0 +1,48 @@
+"""Several worker processes, entities that share texts: each text goes to the provider once (C10)."""
+
+import os
+import random
+
+from tests.celery.conftest import MakeWorld
+from tests.provider_server import ProviderServer
+
+# `NEVER_TWICE_ENTITIES=20000` for the figure; the usual number shows the same in a few seconds.
+ENTITIES = int(os.environ.get("NEVER_TWICE_ENTITIES", "2000"))
+SHARED = 0.1
+PAGE = 500
+# Small batches: many run at once, and twins are spread over them.
+BATCH = 10
+# Two batches of each of the four slots are under way while the provider answers one.
+LATENCY_S = 0.02
+
+
+def descriptions(count: int) -> list[str]:
+    """One text in ten is that of another entity, anywhere."""
+    chance = random.Random(5)
+    own = [f"What only number {n} has said about itself." for n in range(count)]
+    return [chance.choice(own) if chance.random() < SHARED else text for text in own]
+
+
+def test_each_text_is_paid_for_once(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """Guards: the texts of open leases in jobs/lease_judge (without them some twins are under way at the same time),
+    and the copies in `Sourcing` (without them every twin of an earlier batch is asked for)."""
+    provider.latency_s = LATENCY_S
+    world = make_world(provider, EMBED_TEXT_PROPERTIES="description", EMBED_BATCH_SIZE=str(BATCH))
+    world.celery.control()
+    for _ in range(2):
+        world.celery.embed(concurrency=2)
+    world.celery.beat()
+    texts = descriptions(ENTITIES)
+    entities = [{"name": f"e{n}", "description": text} for n, text in enumerate(texts)]
+    for first in range(0, ENTITIES, PAGE):
+        world.graph.create_entities(entities[first : first + PAGE])
+    status = world.drained(within_s=60 + ENTITIES / 50)
+    assert (status.completed, status.failed) == (ENTITIES, 0)
+    assert world.all_fresh(ENTITIES)
+    inputs = provider.inputs
+    assert provider.max_concurrency > 1
+    assert sorted(inputs) == sorted(set(texts))
+    (sums,) = world.jobs_db.read(
+        "MATCH (l:EmbedLease) RETURN sum(l.inputs) AS inputs, sum(l.saved) AS saved, sum(l.jobs) AS jobs"
+    )
+    assert (sums["inputs"], sums["inputs"] + sums["saved"]) == (len(inputs), ENTITIES)
