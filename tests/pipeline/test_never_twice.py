@@ -114,6 +114,12 @@ def test_the_vector_of_another_model_or_width_is_not_copied(twins: Bench) -> Non
     twins.graph.database.write("MATCH (n:Entity {name: 'first'}) SET n.embedding_model = 'some other'")
     describe(twins, second="one")
     assert savings(twins.step()[0]) == (1, 0, 0, 0, 0)
+    twins.graph.database.write(
+        "MATCH (n:Entity {name: 'first'}) SET n.embedding = [i IN range(1, 256) | 1.0]"
+    )
+    describe(twins, right="one")
+    assert savings(twins.step()[0]) == (0, 0, 0, 1, 0)
+    assert twins.vector("right") == pytest.approx(vector_for("one", 256), abs=1e-6)
     twins.graph.database.write("MATCH (n:Entity) SET n.embedding = [1.0, 2.0]")
     describe(twins, third="one")
     assert savings(twins.step()[0]) == (1, 0, 0, 0, 0)
