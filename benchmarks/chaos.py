@@ -98,12 +98,17 @@ def _see_to_work(world: World, chance: random.Random) -> None:
 
 
 def _wait_back(world: World, fault: Fault) -> None:
-    deadline = time.monotonic() + BACK_S
+    deadline, swept = time.monotonic() + BACK_S, time.monotonic()
     while time.monotonic() < deadline:
         at = world.first_completed_after(fault.began_at)
         if at is not None:
             fault.back_after_ms = at - fault.began_at
             return
+        world.restart_dead()
+        if time.monotonic() - swept > SWEEP_EVERY_S:
+            # Entities that were written while the jobs database was away are all the work that there may be.
+            world.sweep()
+            swept = time.monotonic()
         time.sleep(POLL_S)
 
 

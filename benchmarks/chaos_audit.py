@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.chaos_faults import LOSES_ANSWERS, Fault
 from benchmarks.chaos_world import DIMENSIONS, World
-from tests.provider_server import Request, vector_for
+from neo4j_queue.mock_provider import Request, vector_for
 
 PAGE = 1_000
 SAME = 1e-5

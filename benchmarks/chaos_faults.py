@@ -14,7 +14,7 @@ import redis as redis_client
 
 from benchmarks.chaos_world import World
 from neo4j_queue.errors import Neo4jQueueError
-from tests.provider_server import Reply, error
+from neo4j_queue.mock_provider import Reply, error
 
 FREEZE_S = 3.0
 # How long a supervisor takes to start again what died, at most.

@@ -17,9 +17,9 @@ from neo4j_queue.errors import EntityNotFound, Neo4jQueueError
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.local_services import LocalServices
+from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.provider_server import ProviderServer
 
 DIMENSIONS = 256
 PROVIDER_LATENCY_S = 0.05

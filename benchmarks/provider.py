@@ -13,9 +13,9 @@ from benchmarks.report import Report, Table, Target
 from benchmarks.stage import Stage, wipe_jobs
 from benchmarks.workers import Workers
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.mock_provider import Limits, ProviderServer, Request, error
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.provider_server import Limits, ProviderServer, Request, error
 
 PARTS = ("limit", "headers", "outage", "duplicates")
 

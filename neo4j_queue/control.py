@@ -9,7 +9,7 @@ from typing import Any
 
 from neo4j_queue.breaker import FAILURES_TO_OPEN, PROBED, FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database
+from neo4j_queue.database import Database, the_row
 from neo4j_queue.errors import Fault
 from neo4j_queue.provider_report import ProviderReport
 
@@ -218,24 +218,23 @@ class Control:
 
     def state(self) -> ControlState:
         """The switches as they stand."""
-        (row,) = self._database.read(statement("control/state"), now=self._now())
+        row = the_row(self._database.read(statement("control/state"), now=self._now()))
         return ControlState(**row.data())
 
     def pause(self, seconds: float, reason: str) -> int:
         """No lease and no start for so many seconds; a longer pause in force stays. Returns its end (epoch ms)."""
-        (row,) = self._database.write(
-            statement("control/pause"), ms=max(0, round(seconds * 1000)), reason=reason, now=self._now()
-        )
+        ms = max(0, round(seconds * 1000))
+        row = the_row(self._database.write(statement("control/pause"), ms=ms, reason=reason, now=self._now()))
         return int(row["paused_until"])
 
     def halt(self, reason: str) -> bool:
         """Stops the queue until `resume`. False when it was halted already (the first reason stands)."""
-        (row,) = self._database.write(statement("control/halt"), reason=reason, now=self._now())
+        row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
         return bool(row["changed"])
 
     def resume(self) -> tuple[bool, bool]:
         """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
-        (row,) = self._database.write(statement("control/resume"), now=self._now())
+        row = the_row(self._database.write(statement("control/resume"), now=self._now()))
         return bool(row["halted"]), bool(row["paused"])
 
     def provider_failed(

@@ -15,6 +15,7 @@ import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
 
 from neo4j_queue.bulk import Bulk
+from neo4j_queue.errors import SettingsError
 
 # Nothing may wait without an end. A statement has at most the server's own transaction timeout; these bound the
 # rest: opening a socket, waiting for a free one, and repeating a transaction after a transient error.
@@ -137,6 +138,13 @@ def _interruptible() -> Iterator[None]:
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:
     """All rows of one statement inside a transaction."""
     return list(tx.run(query, _quiet(parameters)))
+
+
+def the_row(found: Sequence[Record]) -> Record:
+    """The one row that every prepared jobs database gives. Raises `SettingsError` when `init` never ran there."""
+    if len(found) != 1:
+        raise SettingsError(["the jobs database is not prepared: run neo4j-queue init"])
+    return found[0]
 
 
 def _quiet(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.breaker import PROBED
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, rows
+from neo4j_queue.database import Database, rows, the_row
 
 # The rules of the contract (docs/reference/health.md): a window of 100 verdicts; 5 failures in a row, or fewer
 # than half successes among at least 10, is DEGRADED; 10 in a row is CRITICAL.
@@ -106,7 +106,7 @@ def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> 
 
 def read(database: Database) -> Health:
     """The health as it stands; a halted queue is CRITICAL whatever the window shows."""
-    (row,) = database.read(statement("health/read"))
+    row = the_row(database.read(statement("health/read")))
     return judge(
         row["verdicts"],
         halted=row["halted"],

@@ -237,13 +237,6 @@ class Pipeline:
         verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault, delay_ms)
         spent = work.sent.spent(self._monotonic(), work.saved.total)
         settlement = self._queue.settle(work.token, verdicts, spent=spent)
-        if settlement.troubled and work.sent.answers:
-            ended = self._queue.control.provider_works(work.token)
-            if ended is not None:
-                self._journal.recovered(ended)
-        report = self._reporter.worth_telling(work.sent, self._monotonic())
-        if report is not None:
-            self._queue.control.provider_reported(report)
         self._journal.settled(
             work.token,
             work.jobs,
@@ -254,6 +247,13 @@ class Pipeline:
             duration_ms=self._elapsed_ms(work),
             because=because or (fault.kind.value if fault else None),
         )
+        if settlement.troubled and work.sent.answers:
+            ended = self._queue.control.provider_works(work.token)
+            if ended is not None:
+                self._journal.recovered(ended)
+        report = self._reporter.worth_telling(work.sent, self._monotonic())
+        if report is not None:
+            self._queue.control.provider_reported(report)
         return settlement
 
     def _report(self, work: Work, fault: Fault | None) -> tuple[Fault | None, int]:

@@ -4,7 +4,7 @@ It is the net under everything else: an enqueue that failed, a jobs database tha
 writes entities without this library.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -49,9 +49,8 @@ def sweep(
 
     No transaction is open between pages. It may be run at any time, also twice at once.
     """
-    done, after = Sweep(), None
-    while page := _page(graph, scope, after):
-        after = page[-1].uid
+    done = Sweep()
+    for page in pages(graph, scope):
         fresh = [text.uid for text in page if text.fresh]
         if scope is Scope.OUTBOX:
             graph.clear_pending(fresh)
@@ -65,6 +64,14 @@ def sweep(
         )
         progress(done)
     return done
+
+
+def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:
+    """The entities in scope, a page at a time, in the order of their keys."""
+    after: str | None = None
+    while page := _page(graph, scope, after):
+        after = page[-1].uid
+        yield page
 
 
 def enqueue_unless_failed(

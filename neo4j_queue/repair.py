@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, JobRequest, Status
+from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, Status
 from neo4j_queue.queue import EmbedQueue
 
 LIMIT_DEFAULT = 10
@@ -39,18 +40,29 @@ def bounded_limit(limit: object) -> int:
     return LIMIT_DEFAULT if number < 1 else min(number, LIMIT_MAX)
 
 
-def discover(graph: EntityGraph, queue: EmbedQueue, limit: int) -> list[JobRequest]:
-    """Requests for entities without a vector whose job is not being taken care of already; at most `limit`."""
-    found: list[JobRequest] = []
+def selected(
+    graph: EntityGraph,
+    queue: EmbedQueue,
+    entity_name: str | None = None,
+    limit: int | str | None = LIMIT_DEFAULT,
+) -> list[EntityText]:
+    """The entities for which `force_generate_embedding` would queue a job. Raises `EntityNotFound` as it does."""
+    if entity_name is not None and entity_name.strip():
+        return [graph.get_text(entity_name.strip())]
+    return discover(graph, queue, bounded_limit(limit))
+
+
+def discover(graph: EntityGraph, queue: EmbedQueue, limit: int) -> list[EntityText]:
+    """Entities without a vector whose job is not being taken care of already; at most `limit`."""
+    found: list[EntityText] = []
     after: str | None = None
     while len(found) < limit:
         page = graph.get_entities_without_embeddings(limit, after)
         if not page:
             break
         after = page[-1].uid
-        requests = [text.request(graph.model) for text in page]
-        states = queue.states_of(requests)
-        found += [r for r in requests if states.get((r.entity_uid, r.version)) not in _TAKEN]
+        states = queue.states_of([text.request(graph.model) for text in page])
+        found += [text for text in page if states.get((text.uid, text.version)) not in _TAKEN]
     return found[:limit]
 
 
@@ -67,7 +79,7 @@ def _one(graph: EntityGraph, queue: EmbedQueue, name: str) -> dict[str, Any]:
 
 
 def _some(graph: EntityGraph, queue: EmbedQueue, limit: int) -> dict[str, Any]:
-    requests = discover(graph, queue, limit)
+    requests = [text.request(graph.model) for text in discover(graph, queue, limit)]
     results = queue.enqueue(requests)
     return {
         "success": True,

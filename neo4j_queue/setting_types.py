@@ -48,9 +48,11 @@ def whole_or_unlimited(minimum: int, maximum: int) -> Callable[[object], object]
 
 
 def decimal(minimum: float, maximum: float) -> Callable[[object], object]:
-    """A reader of plain decimal numbers within bounds ("1e3" and "nan" are refused)."""
+    """A reader of plain decimal numbers within bounds ("1e3" and "nan" are refused). `None` passes, as in `whole`."""
 
     def read(value: object) -> object:
+        if value is None:
+            return None
         number = (
             float(value.strip()) if isinstance(value, str) and DECIMAL.fullmatch(value.strip()) else value
         )

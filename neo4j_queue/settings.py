@@ -87,6 +87,7 @@ OptionalSecret = Annotated[SecretStr | None, BeforeValidator(none_if_blank)]
 BatchLimit = Annotated[int | None, BeforeValidator(whole(1, 10_000_000))]
 Dimensions = Annotated[int | None, BeforeValidator(whole(1, 4096))]
 Budget = Annotated[int | None, BeforeValidator(whole_or_unlimited(0, 1_000_000_000))]
+Price = Annotated[float | None, BeforeValidator(decimal(0, 1_000_000))]
 Milliseconds = Annotated[int, BeforeValidator(whole(0, DAY_MS))]
 Lasting = Annotated[int, BeforeValidator(whole(100, DAY_MS))]
 Days = Annotated[int, BeforeValidator(whole(0, 3650))]
@@ -137,6 +138,7 @@ class Settings(BaseSettings):
     embedding_rate_limit_tokens: Budget = 20
     embedding_rate_limit_interval: Lasting = 60_000
     embedding_rate_limit_model_tokens: Budget = None
+    embedding_price_per_million_tokens: Price = None
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
     embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = "auto"

@@ -17,7 +17,18 @@ from typer.core import TyperGroup
 from neo4j_queue.cli import session
 
 # In the order of `--help`: set up, look, act.
-GROUPS = ("services", "demo", "schema", "status", "jobs", "control", "embed", "search")
+GROUPS = (
+    "services",
+    "demo",
+    "schema",
+    "status",
+    "jobs",
+    "control",
+    "embed",
+    "cost",
+    "search",
+    "mock_provider",
+)
 INTERRUPTED = 130  # what a shell gives for a program ended by Ctrl-C
 UNEXPECTED = 1
 

@@ -1,19 +1,24 @@
 """`enqueue` and `repair`: ask for fresh vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import cost, output, session
 
 if TYPE_CHECKING:
+    from neo4j_queue.entities import EntityText
     from neo4j_queue.graph import EntityGraph
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.reconcile import Sweep
 
 BAD = 1
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only say what it would cost: tokens, requests, minutes, money.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +35,7 @@ def enqueue(
     missing: Annotated[
         bool, typer.Option("--missing", help="Every entity that has no vector at all.")
     ] = False,
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue a job for entities: those named, all without a fresh vector, or all without any.
@@ -39,17 +45,23 @@ def enqueue(
 
     \b
     Examples:
+      neo4j-queue enqueue --all --dry-run
       neo4j-queue enqueue --all
       neo4j-queue enqueue "Ada Lovelace" "Charles Babbage"
     """
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
-    from neo4j_queue.reconcile import Scope, sweep
+    from neo4j_queue.reconcile import Scope, pages, sweep
 
+    scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
         if names:
-            _named(graph, queue, names, json)
+            _named(both, names, dry_run=dry_run, json=json)
+            return
+        if dry_run:
+            entities = (lambda: graph.coverage().entities) if everything else None
+            cost.dry_run(both, pages(graph, scope), leave_failed=True, total=entities, json=json)
             return
         nudge = session.nudger()
         with output.progress("entities") as advance:
@@ -59,7 +71,7 @@ def enqueue(
                 advance(sweep.seen, total)
                 nudge()
 
-            done = sweep(graph, queue, Scope.ALL if everything else Scope.MISSING, progress=seen)
+            done = sweep(graph, queue, scope, progress=seen)
     if json:
         output.print_json(asdict(done))
     else:
@@ -69,10 +81,21 @@ def enqueue(
         )
 
 
-def _named(graph: "EntityGraph", queue: "EmbedQueue", names: Sequence[str], json: bool) -> None:
-    texts = {text.uid: text for text in graph.read_texts(names) if not text.deleted}
-    requests = [replace(text.request(graph.model), force=True) for text in texts.values()]
-    results = queue.enqueue(requests)
+def _named(both: session.Both, names: Sequence[str], *, dry_run: bool, json: bool) -> None:
+    texts = {text.uid: text for text in both.graph.read_texts(names) if not text.deleted}
+    if dry_run:
+        cost.dry_run(both, [list(texts.values())], leave_failed=False, json=json)
+    else:
+        _enqueue_named(both.graph, both.queue, texts.values(), json=json)
+    unknown = [name for name in dict.fromkeys(names) if name not in texts]
+    if unknown:
+        session.refuse("; ".join(f"Entity not found: {name}" for name in unknown))
+
+
+def _enqueue_named(
+    graph: "EntityGraph", queue: "EmbedQueue", texts: Iterable["EntityText"], *, json: bool
+) -> None:
+    results = queue.enqueue([replace(text.request(graph.model), force=True) for text in texts])
     if results:
         session.nudge()
     if json:
@@ -82,9 +105,6 @@ def _named(graph: "EntityGraph", queue: "EmbedQueue", names: Sequence[str], json
     else:
         for result in results:
             print(f"{result.entity_uid}: {result.outcome}, job {result.id}")
-    unknown = [name for name in dict.fromkeys(names) if name not in texts]
-    if unknown:
-        session.refuse("; ".join(f"Entity not found: {name}" for name in unknown))
 
 
 def repair(
@@ -93,6 +113,7 @@ def repair(
         typer.Argument(metavar="NAME", help="One entity; without it, entities without a vector."),
     ] = None,
     limit: Annotated[str, typer.Option(help="At most this many entities (without NAME); 1 to 1000.")] = "10",
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue one entity again at the highest priority, or some entities that have no vector.
@@ -102,11 +123,16 @@ def repair(
     \b
     Examples:
       neo4j-queue repair "Ada Lovelace"
+      neo4j-queue repair --limit 100 --dry-run
       neo4j-queue repair --limit 100
     """
-    from neo4j_queue.repair import force_generate_embedding
+    from neo4j_queue.repair import force_generate_embedding, selected
 
     with session.open_both() as both:
+        if dry_run:
+            # Those in the page have no job, or one that ended well; the one named may have any.
+            cost.dry_run(both, [selected(both.graph, both.queue, name, limit)], leave_failed=False, json=json)
+            return
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
     session.nudge()
     if json:

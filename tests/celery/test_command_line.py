@@ -19,6 +19,8 @@ STATUS_KEYS = [
     "halted", "paused_until", "workers", "coverage",
 ]  # fmt: skip
 
+REFUSED = 78
+
 Run = Callable[..., Any]
 
 
@@ -30,7 +32,7 @@ def world(make_world: MakeWorld) -> World:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path) -> Run:
-    """Runs a command; its answer as JSON, or its text, after a look at the exit code."""
+    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code."""
 
     def run(*arguments: str, code: int = 0, **environment: str) -> Any:
         done = subprocess.run(
@@ -43,7 +45,9 @@ def run(world: World, tmp_path: Path) -> Run:
             check=False,
         )
         assert done.returncode == code, done.stderr
-        return json.loads(done.stdout) if "--json" in arguments else done.stdout
+        if "--json" in arguments:
+            return json.loads(done.stdout)
+        return done.stderr if code == REFUSED else done.stdout
 
     return run
 
@@ -58,6 +62,15 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert (answer["pending"], answer["total"], answer["coverage"]["missing"]) == (3, 3, 3)
     assert answer["oldest_pending_seconds"] >= 0
     assert "pending" in run("status")
+
+
+@pytest.mark.parametrize("command", [["status"], ["health"], ["pause", "5"], ["resume"]], ids=" ".join)
+def test_a_jobs_database_that_is_not_prepared_names_the_command_that_prepares_it(
+    world: World, run: Run, command: list[str]
+) -> None:
+    world.jobs_db.autocommit("MATCH (n) DETACH DELETE n")
+    said = run(*command, code=REFUSED)
+    assert said.strip() == "neo4j-queue: the jobs database is not prepared: run neo4j-queue init"
 
 
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
@@ -98,6 +111,39 @@ def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
     answer = run("repair", "--limit", "3", "--json")
     assert (answer["mode"], answer["limit"], answer["newly_scheduled"]) == ("batch", 3, 3)
     assert run("repair", "nobody", code=1) == ""
+
+
+def test_a_dry_run_says_what_every_selection_would_cost_and_queues_nothing(world: World, run: Run) -> None:
+    world.graph_db.write("UNWIND range(1, 45) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
+    everything = run("enqueue", "--all", "--dry-run", "--json")
+    assert (everything["seen"], everything["to_embed"], everything["requests"]) == (45, 45, 3)
+    assert (everything["money_usd"], everything["limited_by"], everything["minutes"]) == (0.0, None, None)
+    assert run("enqueue", "--missing", "--dry-run", "--json")["to_embed"] == 45
+    assert run("enqueue", "own1", "own2", "--dry-run", "--json")["to_embed"] == 2
+    assert run("enqueue", "own1", "nobody", "--dry-run", "--json", code=1)["to_embed"] == 1
+    assert run("repair", "own3", "--dry-run", "--json")["to_embed"] == 1
+    assert run("repair", "--limit", "7", "--dry-run", "--json")["to_embed"] == 7
+    assert run("repair", "nobody", "--dry-run", code=1) == ""
+    priced = run(
+        "enqueue", "--all", "--dry-run",
+        EMBEDDING_PRICE_PER_MILLION_TOKENS="1000000", EMBEDDING_RATE_LIMIT_TOKENS="2",
+    )  # fmt: skip
+    assert f"{everything['model_tokens']:,}.00 USD" in priced
+    assert "at least 1 min at 2 requests per 60 s" in priced
+    assert world.queue.status().total == 0
+
+
+def test_usage_shows_what_a_run_asked_for(world: World, run: Run) -> None:
+    assert run("usage", "--json")["requests"] == 0
+    world.create(30)
+    estimated = run("enqueue", *(f"e{n}" for n in range(30)), "--dry-run", "--json")
+    assert (estimated["queued_before"], estimated["to_embed"]) == (30, 0)
+    lease_and_embed(world)
+    used = run("usage", "--json", EMBEDDING_PRICE_PER_MILLION_TOKENS="1000")
+    assert (used["requests"], used["jobs"], used["batches"], used["searches"]) == (2, 30, 2, 0)
+    assert used["money_usd"] == pytest.approx(used["model_tokens"] / 1000)
+    assert used["first_at"] <= used["last_at"] <= used["now"]
+    assert "30 in 2 batches" in run("usage")
 
 
 def failed_job(world: World, name: str) -> str:

@@ -17,8 +17,8 @@ import redis
 
 from neo4j_queue.database import Database
 from neo4j_queue.local_services import LocalServices
+from neo4j_queue.mock_provider import ProviderServer, error
 from tests.celery_processes import ROOT
-from tests.provider_server import ProviderServer, error
 from tests.waiting import wait_until
 
 # Two cores that others use too: loading and draining 5,800 entities took up to two minutes there.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.schema import indexes, migrate_graph
 from tests.celery.conftest import MakeWorld, World
-from tests.provider_server import ProviderServer
 
 # `NEVER_TWICE_ENTITIES=20000` for the figure; the usual number shows the same in a few seconds.
 ENTITIES = int(os.environ.get("NEVER_TWICE_ENTITIES", "2000"))

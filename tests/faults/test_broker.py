@@ -9,11 +9,11 @@ import redis
 from kombu.exceptions import OperationalError
 
 from neo4j_queue.local_services import LocalServices
+from neo4j_queue.mock_provider import ProviderServer
 from tasks import dispatch, resources
 from tests.celery.conftest import MakeWorld
 from tests.faultkit import TcpProxy
 from tests.faults.test_processes import all_embedded
-from tests.provider_server import ProviderServer
 from tests.waiting import wait_until
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 import redis
 
+from neo4j_queue.mock_provider import ProviderServer, error
 from tests.celery.conftest import MakeWorld, World
-from tests.provider_server import ProviderServer, error
 from tests.waiting import wait_until
 
 DRAIN_S = 90.0

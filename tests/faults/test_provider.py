@@ -4,9 +4,9 @@ import time
 
 import pytest
 
+from neo4j_queue.mock_provider import Limits, ProviderServer, Reply, error
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import CeleryProcess
-from tests.provider_server import Limits, ProviderServer, Reply, error
 from tests.waiting import wait_until
 
 BATCH = 20
@@ -28,12 +28,13 @@ def charged(world: World) -> int:
     return sum(job["attempts"] for job in world.jobs())
 
 
-def test_four_processes_and_a_restart_keep_within_every_sliding_window_and_use_it(
+def test_four_processes_and_a_restart_keep_within_every_sliding_window(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
     """Guard: the budget in jobs/lease_judge. With `EMBEDDING_RATE_LIMIT_TOKENS=unlimited` the server answers 429.
 
-    The provider's own clock and count decide. A worker is killed and another started in the middle.
+    The provider's own clock and count decide. A worker is killed and another started in the middle. How much of the
+    limit is used is measured by `python -m benchmarks provider --only limit`.
     """
     provider.limits = Limits(requests_per_interval=LIMIT, interval_s=INTERVAL_S)
     provider.latency_s = 0.02
@@ -55,12 +56,6 @@ def test_four_processes_and_a_restart_keep_within_every_sliding_window_and_use_i
     journal = provider.journal
     assert [request.status for request in journal if request.status == 429] == []
     assert provider.most_in_any(INTERVAL_S) <= LIMIT
-    first = journal[0].at
-    whole = int((journal[-1].at - first) // INTERVAL_S)
-    used = sum(request.at < first + whole * INTERVAL_S for request in journal) / (whole * LIMIT)
-    # The killed worker holds two requests of a window back until its lock has run out.
-    assert whole >= 2
-    assert used >= 0.85, f"{used:.0%} of the limit in {whole} windows"
 
 
 @pytest.mark.parametrize("fault", [error(503), error(500)], ids=["503", "500"])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from neo4j_queue.jobs import JobRequest
+from neo4j_queue.mock_provider import Reply, error, mangled, vector_for
 from neo4j_queue.pipeline import Summary
 from tests.pipeline.conftest import Bench
-from tests.provider_server import Reply, error, mangled, vector_for
 
 RATE = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}
 QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}

@@ -9,9 +9,9 @@ from neo4j_queue.embedders import Profile
 from neo4j_queue.embedders.profiles import PROFILES
 from neo4j_queue.jobs import Status
 from neo4j_queue.long_texts import cautious_tokens, cut
+from neo4j_queue.mock_provider import Limits, Request, error, tokens_of, vector_for
 from neo4j_queue.pipeline import Summary
 from tests.pipeline.conftest import Bench, MakeBench
-from tests.provider_server import Limits, Request, error, tokens_of, vector_for
 
 WORDS = ["the", "whale", "swims", "in", "a", "sea", "and", "captains", "hunt", "it", "for", "seven", "years"]
 CJK = "知识就是力量真理使我们摆脱无知和恐惧的束缚"
@@ -94,16 +94,14 @@ def test_a_server_that_enforces_the_limits_never_refuses(make_bench: MakeBench, 
     long = {f"n{n}" for n, text in enumerate(texts) if cautious_tokens(text) > profile.max_input_tokens}
     assert flagged(bench) == long
     assert len(long) >= 8
-    assert max(map(fullness(profile), bench.provider.journal)) > 0.8, "requests are far from full"
+    assert max(fullness(request, profile) for request in bench.provider.journal) > 0.8, (
+        "requests are far from full"
+    )
 
 
-def fullness(profile: Profile):  # type: ignore[no-untyped-def]
+def fullness(request: Request, profile: Profile) -> float:
     """How much of the tighter limit a request uses."""
-
-    def of(request: Request) -> float:
-        return max(len(request.inputs) / profile.max_inputs, request.tokens / profile.max_request_tokens)
-
-    return of
+    return max(len(request.inputs) / profile.max_inputs, request.tokens / profile.max_request_tokens)
 
 
 # --- what an entity with a long text has in the end

@@ -3,8 +3,8 @@
 import pytest
 
 from neo4j_queue.breaker import FAILURES_TO_OPEN
+from neo4j_queue.mock_provider import Reply, error
 from tests.pipeline.conftest import Bench
-from tests.provider_server import Reply, error
 
 QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}
 BATCH = 100

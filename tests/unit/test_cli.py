@@ -37,6 +37,8 @@ COMMANDS = [
     ["resume"],
     ["cleanup"],
     ["search"],
+    ["usage"],
+    ["mock-provider"],
 ]
 
 
@@ -121,6 +123,8 @@ def test_help_loads_no_driver_no_celery_and_no_tables(environment: dict[str, str
         ["enqueue"],
         ["enqueue", "--all", "--missing"],
         ["enqueue", "--all", "Ada"],
+        ["usage", "--hours", "0"],
+        ["usage", "--hours", "49"],
         ["--log-format", "xml", "health"],
     ],
     ids=" ".join,

@@ -15,8 +15,8 @@ from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, classify
+from neo4j_queue.mock_provider import MANGLES, ProviderServer, Reply, error, mangled, vector_for
 from neo4j_queue.rate_headers import RateHeaders
-from tests.provider_server import MANGLES, ProviderServer, Reply, error, mangled, vector_for
 
 DIMENSIONS = 8
 TEXTS = ["Name: Ada\nType: person", "Name: Bob\nType: person", "日本語 😀"]
@@ -386,7 +386,7 @@ def test_neither_key_nor_text_is_in_a_fault(server: ProviderServer, make: Make) 
         assert "Observations" not in shown
         assert "house at the end" not in shown
     assert fault.message.startswith("HTTP 401: Incorrect key: [key]")
-    assert fault.message.endswith("refused [test_error]")
+    assert fault.message.endswith("refused [mock_error]")
 
 
 def test_an_answer_that_quotes_the_text_is_redacted_too(server: ProviderServer, make: Make) -> None:

@@ -1,4 +1,4 @@
-"""What the programmable provider can answer: good, slow, silent, refusing, or spoiled in some way."""
+"""What the mock provider can answer: good, slow, silent, refusing, or spoiled in some way."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def error(
     """An error reply; by default in OpenAI's shape, where `fields` such as `code` and `message` go."""
     if body is None:
         body = {
-            "error": {"message": f"status {status}", "type": "test_error", "param": None, "code": None}
+            "error": {"message": f"status {status}", "type": "mock_error", "param": None, "code": None}
             | fields
         }
     kind = "text/html" if isinstance(body, str) and "<" in body else "application/json"

@@ -1,4 +1,4 @@
-"""The programmable provider does what it is told: tests of the product rest on it."""
+"""The mock provider does what it is told: tests of the product and rehearsals rest on it."""
 
 import base64
 import http.client
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.provider_server import (
+from neo4j_queue.mock_provider import (
     MANGLES,
     Limits,
+    Mishaps,
     ProviderServer,
     Reply,
     error,
@@ -23,6 +24,9 @@ from tests.provider_server import (
     tokens_of,
     vector_for,
 )
+from neo4j_queue.mock_provider.limits import duration
+from neo4j_queue.retry import duration_s
+from tests.waiting import wait_until
 
 
 class Answer(NamedTuple):
@@ -212,6 +216,154 @@ def test_tokens_of_an_interval_are_limited(server: ProviderServer) -> None:
 
     assert [ask(server, "x" * 8).status for _ in range(2)] == [200, 429]
     assert ask(server, "x").status == 200
+
+
+def test_a_429_says_when_there_is_room_for_that_very_request() -> None:
+    now = [100.0]
+    limits = Limits(tokens_per_interval=10, interval_s=60.0)
+    with ProviderServer(limits=limits, clock=lambda: now[0]) as server:
+        for at in (100.0, 110.0):
+            now[0] = at
+            assert ask(server, "x" * 16).status == 200
+        now[0] = 120.0
+        small, large, never = (ask(server, "x" * 4 * tokens) for tokens in (6, 8, 11))
+
+        assert (small.status, small.headers["retry-after"]) == (429, "40.000")
+        assert (large.status, large.headers["retry-after"]) == (429, "50.000")
+        assert (never.status, never.headers["retry-after"]) == (429, "60.000")
+        server.retry_after = False
+        assert "retry-after" not in ask(server, "x" * 24).headers
+
+
+def test_rate_headers_tell_what_is_left_of_the_limits_and_until_when() -> None:
+    now = [100.0]
+    limits = Limits(requests_per_interval=2, tokens_per_interval=1_000)
+    with ProviderServer(limits=limits, rate_headers=True, clock=lambda: now[0]) as server:
+        first = ask(server, "x" * 40)
+        now[0] = 130.5
+        server.reply_next(error(500, headers={"x-ratelimit-remaining-tokens": "7"}))
+        failed = ask(server, "x")
+        second = ask(server, "x" * 40)
+        refused = ask(server, "x")
+
+    assert rate(first) == ["2", "1", "1m0s", "1000", "990", "1m0s"]
+    # A programmed reply counts nothing, and its own headers stand.
+    assert (failed.status, rate(failed)) == (500, ["2", "1", "29.5s", "1000", "7", "29.5s"])
+    assert rate(second) == ["2", "0", "1m0s", "1000", "980", "1m0s"]
+    assert (refused.status, refused.headers["retry-after"]) == (429, "29.500")
+    assert rate(refused) == rate(second)
+
+
+def rate(answer: Answer) -> list[str]:
+    return [
+        answer.headers[f"x-ratelimit-{what}-{budget}"]
+        for budget in ("requests", "tokens")
+        for what in ("limit", "remaining", "reset")
+    ]
+
+
+def test_without_limits_or_without_wish_there_are_no_rate_headers(server: ProviderServer) -> None:
+    server.limits = Limits(requests_per_interval=1)
+    silent = ask(server, "a")
+    server.limits, server.rate_headers = Limits(max_inputs=5), True
+    unlimited = ask(server, "a")
+
+    assert not [name for name in (*silent.headers, *unlimited.headers) if name.startswith("x-ratelimit")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"), [(0, "0ms"), (0.12, "120ms"), (1.5, "1.5s"), (60, "1m0s"), (372.25, "6m12.25s")]
+)
+def test_durations_are_written_as_they_are_read(seconds: float, written: str) -> None:
+    assert duration(seconds) == written
+    assert duration_s(written) == seconds
+
+
+def test_mishaps_come_in_their_shares_and_again_with_the_same_seed() -> None:
+    mishaps = Mishaps(rate_limited=0.2, failed=0.3, slow=0.1, slow_s=0.0)
+
+    def statuses(seed: int) -> list[int]:
+        with ProviderServer(mishaps=mishaps, seed=seed) as server:
+            return [ask(server, "a").status for _ in range(200)]
+
+    first = statuses(7)
+    assert first == statuses(7) != statuses(8)
+    assert 20 <= first.count(429) <= 60
+    assert 40 <= first.count(500) <= 80
+    assert first.count(200) == 200 - first.count(429) - first.count(500)
+
+
+def test_a_mishap_is_silent_or_slow_or_asks_to_wait() -> None:
+    with ProviderServer(mishaps=Mishaps(silent=1.0)) as server:
+        with pytest.raises(TimeoutError):
+            ask(server, "a", timeout_s=0.2)
+        server.mishaps = Mishaps(slow=1.0, slow_s=0.4)
+        started = time.monotonic()
+        assert ask(server, "a").status == 200
+        assert time.monotonic() - started >= 0.4
+        server.mishaps = Mishaps(rate_limited=1.0)
+        assert ask(server, "a").headers["retry-after"] == "1.000"
+
+
+def test_mishaps_befall_only_what_is_within_the_limits() -> None:
+    limits = Limits(requests_per_interval=1, max_inputs=1)
+    with ProviderServer(limits=limits, mishaps=Mishaps(failed=1.0)) as server:
+        assert [ask(server, *texts).status for texts in (("a", "b"), ("a",), ("a",))] == [400, 500, 429]
+
+
+@pytest.mark.parametrize("shares", [{"failed": -0.1}, {"failed": 1.1}, {"failed": 0.6, "silent": 0.6}])
+def test_shares_that_are_none_are_refused(shares: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="at most 1"):
+        Mishaps(**shares)
+
+
+def test_counts_stay_without_a_journal() -> None:
+    now = [0.0]
+    with ProviderServer(keep_journal=False, clock=lambda: now[0]) as server:
+        assert server.counts().inputs_per_unique_text is None
+        server.reply_next(error(429), error(503), error(400), Reply(hang_up=True))
+        for at in (0.0, 1.0, 2.0):
+            now[0] = at
+            ask(server, "a", "b")
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            ask(server, "a")
+        now[0] = 60.5
+        ask(server, "a", "c")
+        # The client has its answer a moment before it is counted.
+        wait_until(lambda: server.counts().unanswered == 1, within_s=10, what="all answers are counted")
+        counts = server.counts()
+
+    assert server.journal == []
+    assert (counts.requests, counts.inputs, counts.unique_inputs, counts.tokens) == (5, 9, 3, 9)
+    assert (counts.answers, counts.rate_limited, counts.server_errors, counts.other_errors) == (1, 1, 1, 1)
+    assert (counts.unanswered, counts.most_in_a_minute) == (1, 4)
+    assert counts.inputs_per_unique_text == 3.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "{", "[]", '"text"', '{"input": [1, 2]}', '{"input": null}', '{"input": "a", "dimensions": "8"}'],
+)
+def test_what_is_no_request_for_embeddings_of_texts_is_refused(server: ProviderServer, body: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection.request("POST", "/v1/embeddings", body)
+    response = connection.getresponse()
+
+    assert response.status == 400
+    assert "input" in json.loads(response.read())["error"]["message"]
+    assert server.counts().requests == 0
+    connection.close()
+
+
+def test_an_address_that_is_taken_is_an_error(server: ProviderServer) -> None:
+    with pytest.raises(OSError, match="in use"):
+        ProviderServer(port=server.port)
+
+
+def test_the_url_is_one_that_this_machine_reaches() -> None:
+    with ProviderServer(host="0.0.0.0") as server:
+        assert server.url == f"http://127.0.0.1:{server.port}/v1"
+        assert ask(server, "a").status == 200
 
 
 def test_the_most_requests_of_any_interval() -> None:

@@ -1,0 +1,218 @@
+"""What a selection of entities would cost, found out without queueing or writing anything.
+
+The entities come in pages and are forgotten after they were counted; requests are planned as a lease plans them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from neo4j_queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.control import Limits
+from neo4j_queue.embedders import profile_of
+from neo4j_queue.entities import EntityText
+from neo4j_queue.errors import UnembeddableText
+from neo4j_queue.jobs import Status
+from neo4j_queue.long_texts import LongTexts
+from neo4j_queue.pace import Found, pace
+from neo4j_queue.prices import price_of
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
+
+STANDING = frozenset({Status.PENDING, Status.PROCESSING})
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`seen` = `fresh` + `queued_before` + `failed_before` + `blank` + `too_long` + `repeated` + `to_embed`; the other
+    figures are about `to_embed`.
+
+    queued_before: their jobs stand in the queue already. failed_before: the job of that very text failed for good and
+    is left alone. blank: nothing to embed. too_long: longer than the model takes, and not to be cut. repeated: nodes
+    that share key and text with another one, and so its job.
+    truncated: cut at the model's limit. characters: of what is sent. est_tokens: UTF-8 bytes / 4; model_tokens: as the
+    provider would count them (`token_factor`). requests: at the least, each text once per request. minutes: the least
+    that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
+    """
+
+    seen: int
+    fresh: int
+    queued_before: int
+    failed_before: int
+    blank: int
+    too_long: int
+    repeated: int
+    to_embed: int
+    truncated: int
+    characters: int
+    est_tokens: int
+    token_factor: float
+    model_tokens: int
+    inputs: int
+    requests: int
+    minutes: float | None
+    limited_by: str | None
+    price_per_million_usd: float | None
+    price_source: str | None
+    money_usd: float | None
+
+
+def estimate(
+    pages: Iterable[Sequence[EntityText]],
+    queue: EmbedQueue,
+    settings: Settings,
+    model: str,
+    *,
+    leave_failed: bool,
+    progress: Progress = lambda _: None,
+) -> Estimate:
+    """Reads all pages and says what embedding them would take; `progress` gets the number of entities seen.
+
+    `leave_failed`: as sweeps do, entities whose job failed for good are not queued again. Nothing is written.
+    """
+    found = Found.read(queue.database)
+    long_texts = LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
+    planner = _Planner(queue.bounds, found.token_factor)
+    counting = _Counting(queue, model, planner, long_texts, leave_failed)
+    for page in pages:
+        counting.take(page)
+        progress(counting.seen)
+    return counting.estimate(settings, found)
+
+
+class _Counting:
+    """The sums so far."""
+
+    def __init__(
+        self, queue: EmbedQueue, model: str, planner: "_Planner", long_texts: LongTexts, leave_failed: bool
+    ) -> None:
+        self._queue = queue
+        self._model = model
+        self._planner = planner
+        self._long_texts = long_texts
+        self._leave_failed = leave_failed
+        self.seen = self._fresh = self._queued = self._failed = self._blank = self._repeated = 0
+        self._too_long = self._to_embed = self._truncated = self._characters = 0
+
+    def take(self, page: Sequence[EntityText]) -> None:
+        """Counts a page."""
+        texts = [text for text in page if not text.deleted]
+        stale = [text for text in texts if not text.fresh]
+        # One job stands for all nodes of one key and text.
+        wanted = {(text.uid, text.version): text for text in stale if not text.blank}
+        blank = sum(text.blank for text in stale)
+        states = self._queue.states_of([text.request(self._model) for text in wanted.values()])
+        kept: list[EntityText] = []
+        for key, text in wanted.items():
+            state = states.get(key)
+            if state in STANDING:
+                self._queued += 1
+            elif state == Status.FAILED and self._leave_failed:
+                self._failed += 1
+            else:
+                kept.append(text)
+        self.seen += len(texts)
+        self._fresh += len(texts) - len(stale)
+        self._blank += blank
+        self._repeated += len(stale) - blank - len(wanted)
+        self._keep(kept)
+
+    def _keep(self, texts: Sequence[EntityText]) -> None:
+        planned: list[Planned] = []
+        for text in texts:
+            try:
+                sent = self._long_texts.fitted(text)
+            except UnembeddableText:
+                self._too_long += 1
+                continue
+            self._to_embed += 1
+            self._truncated += sent.truncated
+            self._characters += len(sent.text)
+            # A job carries the size of its whole text, and is planned by that.
+            planned.append(Planned(text.content_hash, text.est_tokens, sent.est_tokens))
+        self._planner.add(planned)
+
+    def estimate(self, settings: Settings, found: Found) -> Estimate:
+        """What came together."""
+        planner = self._planner
+        planner.close()
+        tokens = math.ceil(planner.est_tokens * found.token_factor)
+        limits = Limits(
+            settings.embedding_rate_limit_tokens,
+            settings.embedding_rate_limit_model_tokens,
+            settings.embedding_rate_limit_interval,
+        )
+        shortest = pace(planner.requests, tokens, limits, found)
+        price = price_of(settings)
+        return Estimate(
+            seen=self.seen,
+            fresh=self._fresh,
+            queued_before=self._queued,
+            failed_before=self._failed,
+            blank=self._blank,
+            too_long=self._too_long,
+            repeated=self._repeated,
+            to_embed=self._to_embed,
+            truncated=self._truncated,
+            characters=self._characters,
+            est_tokens=planner.est_tokens,
+            token_factor=found.token_factor,
+            model_tokens=tokens,
+            inputs=planner.inputs,
+            requests=planner.requests,
+            minutes=None if shortest.seconds is None else round(shortest.seconds / 60, 2),
+            limited_by=shortest.limited_by,
+            price_per_million_usd=price.per_million if price else None,
+            price_source=price.source if price else None,
+            money_usd=round(price.of(tokens), 6) if price else None,
+        )
+
+
+class Planned(NamedTuple):
+    """A text to plan for: its hash, and the estimated tokens of its job and of what is sent of it."""
+
+    digest: str
+    job_tokens: int
+    sent_tokens: int
+
+
+class _Planner:
+    """Plans requests as leases do, page after page; holds no more than the request that is being filled."""
+
+    def __init__(self, bounds: Bounds, token_factor: float) -> None:
+        self._bounds = bounds
+        # As at the lease: an estimate that is too high only costs a little room.
+        self._factor = max(1.0, token_factor)
+        self._filling: list[Candidate] = []
+        self._sizes: dict[str, int] = {}
+        self.requests = self.inputs = self.est_tokens = 0
+
+    def add(self, texts: Iterable[Planned]) -> None:
+        """Further texts, in the order in which their jobs will be due."""
+        candidates = list(self._filling)
+        for text in texts:
+            self._sizes[text.digest] = text.sent_tokens
+            candidates.append(Candidate(text.digest, self._bounds.charge(text.job_tokens, self._factor)))
+        batches = plan(candidates, self._bounds)
+        if not batches:
+            return
+        for batch in batches[:-1]:
+            self._count(batch)
+        last = batches[-1]
+        self._filling = candidates[len(candidates) - len(last.ids) :]
+        self._sizes = {digest: self._sizes[digest] for digest in last.ids}
+
+    def close(self) -> None:
+        """Counts the request that was still being filled."""
+        for batch in plan(self._filling, self._bounds):
+            self._count(batch)
+        self._filling = []
+
+    def _count(self, batch: Batch) -> None:
+        unique = set(batch.ids)
+        self.requests += 1
+        self.inputs += len(unique)
+        self.est_tokens += sum(self._sizes[digest] for digest in unique)

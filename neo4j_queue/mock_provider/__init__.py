@@ -1,0 +1,26 @@
+"""A real HTTP server that speaks OpenAI's `/v1/embeddings` with invented vectors, and misbehaves as it is told to.
+
+`neo4j-queue mock-provider` runs it for rehearsals. Tests and benchmarks hold the `ProviderServer` itself: they program
+it and read its journal. The product never imports this package.
+"""
+
+from neo4j_queue.mock_provider.journal import Counts, Request, tokens_of, vector_for
+from neo4j_queue.mock_provider.limits import OPENAI_LIMITS, Limits
+from neo4j_queue.mock_provider.mishaps import Mishaps
+from neo4j_queue.mock_provider.replies import MANGLES, Reply, error, mangled
+from neo4j_queue.mock_provider.server import ProviderServer
+
+__all__ = [
+    "MANGLES",
+    "OPENAI_LIMITS",
+    "Counts",
+    "Limits",
+    "Mishaps",
+    "ProviderServer",
+    "Reply",
+    "Request",
+    "error",
+    "mangled",
+    "tokens_of",
+    "vector_for",
+]

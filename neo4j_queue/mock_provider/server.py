@@ -1,0 +1,337 @@
+"""The server, its program and its journal.
+
+    with ProviderServer() as server:
+        server.reply_next(error(429, headers={"Retry-After": "1"}))   # the next request; then normal again
+        server.reply_always(error(500))                               # until reply_always(None)
+        server.reply_to_text("poison", error(400))                    # requests with such an input
+        server.limits = Limits(max_inputs=100)                        # answers 400 or 429 above
+        server.mishaps = Mishaps(failed=0.01)                         # one in a hundred, of those within the limits
+        with server.held():                                           # requests wait at a gate
+            server.wait_for(waiting=1)
+        server.journal                                                # every request so far
+
+A reply for a text beats one for the next request, which beats the one for always, which beats the limits.
+"""
+
+import base64
+import random
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+from neo4j_queue.mock_provider.handler import SILENCE_MAX_S, HttpServer, shut
+from neo4j_queue.mock_provider.journal import Counter, Counts, Request, vector_for
+from neo4j_queue.mock_provider.limits import Limits, SlidingWindow, over_size
+from neo4j_queue.mock_provider.mishaps import Mishaps
+from neo4j_queue.mock_provider.replies import Reply, error
+
+# How long a refusal by chance asks to wait: there is no window that would say it.
+CHANCE_WAIT_S = 1.0
+ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class ProviderServer:
+    """All methods may be called while requests run.
+
+    `rate_headers`: `x-ratelimit-*` on every answer while there is a limit per interval (OpenAI's are per minute);
+    `retry_after`: a 429 of ours says how long to wait. `mishaps` are drawn by `seed`, in the order of the requests.
+    Without `keep_journal` requests are only counted, so that it may run for ever.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        dimensions: int = 8,
+        latency_s: float = 0.0,
+        limits: Limits | None = None,
+        mishaps: Mishaps | None = None,
+        seed: int = 0,
+        rate_headers: bool = False,
+        retry_after: bool = True,
+        keep_journal: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`dimensions` is the width of vectors for requests that do not ask for another one. Port 0 is any free one.
+
+        Raises OSError when the address cannot be had.
+        """
+        self.dimensions = dimensions
+        self.latency_s = latency_s
+        self.limits = limits or Limits()
+        self.mishaps = mishaps or Mishaps()
+        self.rate_headers = rate_headers
+        self.retry_after = retry_after
+        self.clock = clock
+        self._keep_journal = keep_journal
+        self._chance = random.Random(seed)
+        self._changed = threading.Condition()
+        self._always: Reply | None = None
+        self._next: deque[Reply] = deque()
+        self._by_number: dict[int, Reply] = {}
+        self._by_text: dict[str, Reply] = {}
+        self._seen: list[Request] = []
+        self._taken = 0
+        self._counter = Counter()
+        self._window = SlidingWindow()
+        self._running = 0
+        self._waiting = 0
+        self._gate = threading.Event()
+        self._gate.set()
+        self._stopping = threading.Event()
+        self._connections: set[socket.socket] = set()
+        self._http = HttpServer(self, host, port)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    # --- life
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._gate.set()
+        self._http.shutdown()
+        self._http.server_close()
+        with self._changed:
+            connections = list(self._connections)
+        for connection in connections:
+            shut(connection)
+        self._thread.join(10)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._http.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The base URL for `OPENAI_BASE_URL`, as seen from this machine."""
+        host = str(self._http.server_address[0])
+        host = ANY_ADDRESS.get(host, host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+
+    # --- program
+
+    def reply_next(self, *replies: Reply) -> None:
+        """The next requests get these, one each."""
+        with self._changed:
+            self._next.extend(replies)
+
+    def reply_always(self, reply: Reply | None) -> None:
+        """Every request gets this, until it is set to None."""
+        with self._changed:
+            self._always = reply
+
+    def reply_to_number(self, number: int, reply: Reply) -> None:
+        """The n-th request of this server's life gets this; 1 is the first."""
+        with self._changed:
+            self._by_number[number] = reply
+
+    def reply_to_text(self, fragment: str, reply: Reply | None) -> None:
+        """Every request with an input that contains the fragment gets this; None forgets it."""
+        with self._changed:
+            self._by_text.pop(fragment, None)
+            if reply is not None:
+                self._by_text[fragment] = reply
+
+    def close_gate(self) -> None:
+        """From now on requests are taken, entered in the journal, and wait before they are answered."""
+        self._gate.clear()
+
+    def open_gate(self) -> None:
+        """Lets all waiting requests go on."""
+        self._gate.set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The gate is closed inside the block."""
+        self.close_gate()
+        try:
+            yield
+        finally:
+            self.open_gate()
+
+    def reset(self) -> None:
+        """Forgets the program, the limits, the counts and the journal, and opens the gate."""
+        with self._changed:
+            self._always = None
+            self._next.clear()
+            self._by_number.clear()
+            self._by_text.clear()
+            self._seen.clear()
+            self._taken = 0
+            self._counter = Counter()
+            self._window = SlidingWindow()
+            self.limits = Limits()
+            self.mishaps = Mishaps()
+        self._gate.set()
+
+    # --- journal
+
+    @property
+    def journal(self) -> list[Request]:
+        """All requests so far, in the order in which they came; empty without `keep_journal`."""
+        with self._changed:
+            return list(self._seen)
+
+    @property
+    def inputs(self) -> list[str]:
+        """All inputs of all requests, in order."""
+        return [text for request in self.journal for text in request.inputs]
+
+    @property
+    def max_concurrency(self) -> int:
+        """The most requests that ever ran at once."""
+        return max((request.concurrency for request in self.journal), default=0)
+
+    def counts(self) -> Counts:
+        """Everything so far in numbers, with or without a journal."""
+        with self._changed:
+            return self._counter.counts()
+
+    def wait_for(
+        self, *, requests: int = 0, waiting: int = 0, finished: int = 0, timeout_s: float = 20.0
+    ) -> None:
+        """Waits until so many requests came, so many stand at the gate, and so many have ended.
+
+        By the journal, which a client's answer may precede by a moment. Raises `TimeoutError`.
+        """
+
+        def ended() -> int:
+            return sum(request.finished_at is not None for request in self._seen)
+
+        with self._changed:
+            reached = self._changed.wait_for(
+                lambda: len(self._seen) >= requests and self._waiting >= waiting and ended() >= finished,
+                timeout_s,
+            )
+            if not reached:
+                raise TimeoutError(
+                    f"{len(self._seen)} requests of {requests}, {self._waiting} waiting of {waiting}, "
+                    f"{ended()} finished of {finished}"
+                )
+
+    def most_in_any(self, interval_s: float) -> int:
+        """The largest number of requests in any sliding interval of this length, by the journal."""
+        times = sorted(request.at for request in self.journal)
+        most = start = 0
+        for end, at in enumerate(times):
+            while times[start] <= at - interval_s:
+                start += 1
+            most = max(most, end - start + 1)
+        return most
+
+    # --- called by the handler
+
+    def take(
+        self, inputs: tuple[str, ...], body: Mapping[str, Any], headers: Mapping[str, str], client_port: int
+    ) -> tuple[Request, Reply]:
+        """Enters a request in the journal and decides its reply."""
+        with self._changed:
+            self._running += 1
+            self._taken += 1
+            request = Request(
+                number=self._taken,
+                at=self.clock(),
+                inputs=inputs,
+                model=str(body.get("model")),
+                encoding_format=body.get("encoding_format"),
+                dimensions=body.get("dimensions"),
+                concurrency=self._running,
+                headers={name.lower(): value for name, value in headers.items()},
+                client_port=client_port,
+            )
+            self._counter.came(request)
+            if self._keep_journal:
+                self._seen.append(request)
+            reply = self._decide(request)
+            if self.rate_headers and self.limits.of_rate:
+                rate = self._window.headers(request.at, self.limits)
+                reply = replace(reply, headers={**rate, **reply.headers})
+            self._changed.notify_all()
+        return request, reply
+
+    def _decide(self, request: Request) -> Reply:
+        for fragment, reply in self._by_text.items():
+            if any(fragment in text for text in request.inputs):
+                return reply
+        if request.number in self._by_number:
+            return self._by_number.pop(request.number)
+        if self._next:
+            return self._next.popleft()
+        return self._always or over_size(request, self.limits) or self._over_rate(request) or self._mishap()
+
+    def _over_rate(self, request: Request) -> Reply | None:
+        wait_s = self._window.wait_s(request.at, request.tokens, self.limits)
+        if wait_s is None:
+            return None
+        refusal = error(429, message="Rate limit reached", code="rate_limit_exceeded")
+        return self._with_wait(refusal, wait_s)
+
+    def _mishap(self) -> Reply:
+        reply = self.mishaps.draw(self._chance)
+        if reply is None:
+            return Reply()
+        return self._with_wait(reply, CHANCE_WAIT_S) if reply.status == 429 else reply
+
+    def _with_wait(self, reply: Reply, wait_s: float) -> Reply:
+        return replace(reply, headers={"Retry-After": f"{wait_s:.3f}"}) if self.retry_after else reply
+
+    def pass_gate(self) -> None:
+        """Waits at the gate, if it is closed."""
+        if self._gate.is_set():
+            return
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
+        self._gate.wait(SILENCE_MAX_S)
+        with self._changed:
+            self._waiting -= 1
+            self._changed.notify_all()
+
+    def pause(self, seconds: float) -> None:
+        """Lets time pass; ends at once when the server stops."""
+        if seconds > 0:
+            self._stopping.wait(seconds)
+
+    def finished(self, request: Request, status: int | None) -> None:
+        """Completes the journal's entry."""
+        with self._changed:
+            self._running -= 1
+            if status is not None:
+                self._counter.answered(status)
+            done = replace(request, status=status, finished_at=self.clock())
+            if request.number <= len(self._seen) and self._seen[request.number - 1].at == request.at:
+                self._seen[request.number - 1] = done
+            self._changed.notify_all()
+
+    def normal_answer(self, request: Request, *, as_base64: bool) -> dict[str, Any]:
+        """What a healthy provider says."""
+        width = request.dimensions or self.dimensions
+        data: list[dict[str, Any]] = []
+        for index, text in enumerate(request.inputs):
+            vector: Any = vector_for(text, width)
+            if as_base64:
+                vector = base64.b64encode(struct.pack(f"<{width}f", *vector)).decode()
+            data.append({"object": "embedding", "index": index, "embedding": vector})
+        usage = {"prompt_tokens": request.tokens, "total_tokens": request.tokens}
+        return {"object": "list", "data": data, "model": request.model, "usage": usage}
+
+    def connected(self, connection: socket.socket) -> None:
+        """Remembers a connection, so that stopping can end it."""
+        with self._changed:
+            self._connections.add(connection)
+
+    def disconnected(self, connection: socket.socket) -> None:
+        """Forgets a connection."""
+        with self._changed:
+            self._connections.discard(connection)

@@ -1,0 +1,44 @@
+"""What a million model tokens cost. Where nobody knows, nothing is invented."""
+
+from dataclasses import dataclass
+
+from neo4j_queue.embedders import describe
+from neo4j_queue.settings import Settings
+
+MILLION = 1_000_000
+
+# US dollars per million input tokens, as the provider's model pages (developers.openai.com/api/docs/models) had them in
+# July 2026 (ada-002: as others quoted them in May 2026); without the rebate for offline batches.
+LIST_PRICES = {
+    "text-embedding-3-small": 0.02,
+    "text-embedding-3-large": 0.13,
+    "text-embedding-ada-002": 0.10,
+}
+LISTED = "OpenAI's list price of 2026"
+SET = "EMBEDDING_PRICE_PER_MILLION_TOKENS"
+HERE = "made on this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million model tokens, and who says so."""
+
+    per_million: float
+    source: str
+
+    def of(self, tokens: int) -> float:
+        """US dollars for so many model tokens."""
+        return tokens * self.per_million / MILLION
+
+
+def price_of(settings: Settings) -> Price | None:
+    """The price of the configured model: the operator's, else the list price of its name; None = not known.
+
+    A gateway or another provider may ask something else for a model of the same name: set it then.
+    """
+    if settings.embedding_price_per_million_tokens is not None:
+        return Price(settings.embedding_price_per_million_tokens, SET)
+    if describe(settings).provider != "openai":
+        return Price(0.0, HERE)
+    listed = LIST_PRICES.get(settings.openai_embedding_model)
+    return None if listed is None else Price(listed, LISTED)
