@@ -18,10 +18,9 @@ RETURN j.entity_uid AS uid, j.status AS status, coalesce(j.attempts, 0) AS attem
 """
 VECTORS = "MATCH (n:Entity) WHERE n.name IN $names RETURN n.name AS name, n.embedding AS embedding"
 OPEN_LEASES = "MATCH (l:EmbedLease {open: true}) RETURN count(l) AS n"
-# A fault of the graph or of a worker may cost an answer that came shortly before it.
+# A fault costs the answers that were in hand while it lasted, so those that came shortly before it too. When they are
+# paid for again says nothing: their jobs wait their turn, behind all that is queued.
 IN_HAND_MS = 5_000
-# The paid answer is lost with its lease, which is given again at the latest when this has passed.
-GIVEN_AGAIN_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -100,23 +99,31 @@ def _paid(found: Audit, journal: Sequence[Request], faults: Sequence[Fault], off
     for text, requests in answers.items():
         for earlier, later in itertools.pairwise(requests):
             found.extra += 1
-            answered_at = offset_ms + (earlier.finished_at or earlier.at) * 1000
-            again_at = offset_ms + later.at * 1000
-            if later.at < (earlier.finished_at or earlier.at):
+            answered_at = round(offset_ms + (earlier.finished_at or earlier.at) * 1000)
+            again_at = round(offset_ms + later.at * 1000)
+            if again_at < answered_at:
                 overlapping.append(_uid(text))
-            if any(
-                f.began_at - IN_HAND_MS < answered_at
-                and f.began_at < again_at
-                and f.ended_at + GIVEN_AGAIN_MS > again_at
-                for f in costly
-            ):
+            if any(_cost(fault, answered_at, again_at) for fault in costly):
                 found.explained += 1
             else:
-                unexplained.append(_uid(text))
+                unexplained.append(f"{_uid(text)}, {_story(faults, answered_at, again_at)}")
     found.texts = len(answers)
     found.inputs_paid = found.texts + found.extra
     found.count("texts with two requests at once (a lease given twice)", overlapping)
     found.count("texts paid for twice without a crash that explains it", unexplained)
+
+
+def _cost(fault: Fault, answered_at: int, again_at: int) -> bool:
+    """May this fault have lost the answer of `answered_at`, so that it was paid for again at `again_at` (epoch ms)?"""
+    return (
+        fault.began_at - IN_HAND_MS < answered_at < fault.ended_at + IN_HAND_MS and fault.began_at < again_at
+    )
+
+
+def _story(faults: Sequence[Fault], answered_at: int, again_at: int) -> str:
+    """When it was paid for again, and what happened before."""
+    before = [f"{f.kind} {answered_at - f.began_at:+,} ms" for f in faults if f.began_at < again_at]
+    return f"again after {again_at - answered_at:,} ms; answered at: {', '.join(before[-3:]) or 'no fault'}"
 
 
 def _uid(text: str) -> str:

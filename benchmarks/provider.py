@@ -4,6 +4,7 @@ The provider is a real HTTP server that enforces the limits by its own clock; it
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ POLL_S = 0.25
 # 600 requests per minute, as a small account has; batches so small that the limit is what binds.
 LIMIT, INTERVAL_S = 600, 60.0
 LIMITED_BATCH = 10
+# Shows whether the limit or the work was what held the requests back.
+STEP_S = 5
 
 OUTAGE_JOBS = 5_000
 OUTAGE_S = 60.0
@@ -152,10 +155,17 @@ def _limit(stage: Stage, options: Options, report: Report, *, configured: bool) 
     table.add(what="most requests in any sliding minute", value=most)
     table.add(what=f"of the limit used, over {windows} whole minutes", value=used)
     report.tables.append(table)
+    report.notes.append(f"{what}: requests in each {STEP_S} s: {', '.join(map(str, _steps(journal)))}")
     report.targets += [
         Target(f"share of the limit used ({what})", used, 0.9 if configured else 0.85, at_least=True),
         Target(f"answers of 429 ({what})", refused, 0 if configured else 4),
     ]
+
+
+def _steps(journal: list[Request]) -> list[int]:
+    """How many requests were answered in each step since the first one."""
+    counted = Counter(int((r.at - journal[0].at) // STEP_S) for r in journal if r.status == 200)
+    return [counted[step] for step in range(max(counted) + 1)]
 
 
 def _use(journal: list[Request]) -> tuple[float, int]:

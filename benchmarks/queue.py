@@ -103,14 +103,14 @@ def _enqueue(queue: EmbedQueue, options: Options, report: Report) -> None:
 def _enqueued(queue: EmbedQueue, batch: int, count: int) -> None:
     run_id = uuid.uuid4().hex
     for page in pages(range(count), batch):
-        queue.enqueue([JobRequest(f"{run_id}-{n}", "mock-256", "v", est_tokens=20) for n in page])
+        queue.enqueue([JobRequest(f"{run_id}-{n}", "mock-256", f"v{n}", est_tokens=20) for n in page])
 
 
 def _created(queue: EmbedQueue, batch: int, count: int) -> None:
     run_id = uuid.uuid4().hex
     for page in pages(range(count), batch):
         rows = [
-            {"id": str(uuid.uuid4()), "entity_uid": f"{run_id}-{n}", "model": "mock-256", "version": "v"}
+            {"id": str(uuid.uuid4()), "entity_uid": f"{run_id}-{n}", "model": "mock-256", "version": f"v{n}"}
             for n in page
         ]
         queue.database.write(CREATE, rows=rows)

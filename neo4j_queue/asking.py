@@ -34,10 +34,13 @@ class Sent:
     # The latest that the provider said of its budgets.
     rate: RateHeaders | None = None
 
-    def spent(self, now: float) -> Spent:
-        """The same for the lease's record. `now` and `last_at` are readings of one monotonic clock, in seconds."""
+    def spent(self, now: float, saved: int = 0) -> Spent:
+        """The same for the lease's record, with the number of inputs that were `saved`.
+
+        `now` and `last_at` are readings of one monotonic clock, in seconds.
+        """
         ago = None if self.last_at is None else max(0, round((now - self.last_at) * 1000))
-        return Spent(self.requests, self.est_tokens, ago)
+        return Spent(self.requests, self.est_tokens, ago, self.inputs, saved)
 
 
 @dataclass(slots=True)
@@ -66,20 +69,22 @@ class Asking:
         """Vectors or faults for `texts`, duplicates asked for once.
 
         The lease has booked one request. Texts that would not fit into it stay unjudged (their sizes were planned
-        at the lease, so this is rare); parts of a refused request ask `reserve` first.
+        at the lease, so this is rare); parts of a refused request ask `reserve` first, and so does a second call.
         """
-        unique = list(dict.fromkeys(texts))
-        first = self._fitting(unique)
-        # A single bad text among n is found within 2 log2(n) requests; a few more find out that all are refused.
-        self._allowed = 2 * math.ceil(math.log2(max(2, len(first)))) + 1
-        refused = self._request(first)
-        if refused is not None:
-            self._bisect(first, refused)
+        if self._rest is None and (not self.sent.requests or self.reserve()):
+            self._ask(self._fitting(list(dict.fromkeys(texts))))
         return Asked(
             [self._vectors.get(text) for text in texts],
             [self._faults.get(text) for text in texts],
             self._rest,
         )
+
+    def _ask(self, texts: Sequence[str]) -> None:
+        # A single bad text among n is found within 2 log2(n) requests; a few more find out that all are refused.
+        self._allowed = 2 * math.ceil(math.log2(max(2, len(texts)))) + 1
+        refused = self._request(texts)
+        if refused is not None:
+            self._bisect(texts, refused)
 
     def _fitting(self, texts: list[str]) -> list[str]:
         profile, total = self.embedder.profile, 0
@@ -139,7 +144,7 @@ class Asking:
                 refused = self._ask_part(half)
                 if refused is not None:
                     parts.append((half, refused))
-        if self._vectors:
+        if any(text in self._vectors for text in texts):
             self._faults.update(blamed)
         elif self._rest is None:
             self._rest = replace(fault, category=ErrorCategory.TRANSIENT, kind=FaultKind.OUTAGE)

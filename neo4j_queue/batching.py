@@ -48,39 +48,49 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A due job, as the planning sees it."""
+    """A due job, as the planning sees it. `text` stands for its text (its content version); "" is like no other."""
 
     id: str
     est_tokens: int = 0
     crashes: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The jobs of one request, in the order in which they were due."""
+    """The jobs of one request, in the order in which they were due, and the different texts among them."""
 
     ids: tuple[str, ...]
     est_tokens: int
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Open:
     """A batch that is being filled."""
 
+    crashes: int
     ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     est_tokens: int = 0
 
     def add(self, candidate: Candidate) -> None:
         self.ids.append(candidate.id)
         self.est_tokens += candidate.est_tokens
+        if candidate.text:
+            self.texts.append(candidate.text)
 
     def takes(self, candidate: Candidate, bounds: Bounds) -> bool:
-        if len(self.ids) >= bounds.inputs_after(candidate.crashes):
+        if not self.has_room(bounds):
             return False
         return bounds.tokens is None or self.est_tokens + candidate.est_tokens <= bounds.tokens
 
+    def has_room(self, bounds: Bounds) -> bool:
+        """Twins of a text are one input, but each is a job to lock and to write, so they count all the same."""
+        return len(self.ids) < bounds.inputs_after(self.crashes)
+
     def closed(self) -> Batch:
-        return Batch(tuple(self.ids), self.est_tokens)
+        return Batch(tuple(self.ids), self.est_tokens, tuple(self.texts))
 
 
 def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
@@ -89,13 +99,24 @@ def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
     The batches come in the order of their first jobs: when only some of them can be leased, whoever was due first
     is among them, suspect or not. A text that is over the token bound by itself is a batch of its own: whether
     the provider takes it is for the provider to say.
+
+    Jobs of the same text go into one batch, where the text is asked for once. A twin that finds no room there, or
+    has another crash count, is in no batch: it waits until the vector is stored.
     """
     batches: list[_Open] = []
     filling: dict[int, _Open] = {}
+    holding: dict[str, _Open] = {}
     for candidate in candidates:
+        twins = holding.get(candidate.text) if candidate.text else None
+        if twins is not None:
+            if twins.crashes == candidate.crashes and twins.has_room(bounds):
+                twins.ids.append(candidate.id)
+            continue
         batch = filling.get(candidate.crashes)
         if batch is None or not batch.takes(candidate, bounds):
-            batch = filling[candidate.crashes] = _Open()
+            batch = filling[candidate.crashes] = _Open(candidate.crashes)
             batches.append(batch)
         batch.add(candidate)
+        if candidate.text:
+            holding[candidate.text] = batch
     return [batch.closed() for batch in batches]

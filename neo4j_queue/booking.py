@@ -22,8 +22,8 @@ class Booking:
     worker_ttl_ms: int
     now: int | None
 
-    def facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        """Takes the control lock and reads what every judgement needs."""
+    def facts(self, tx: ManagedTransaction, *, texts: bool = False) -> LeaseFacts:
+        """Takes the control lock and reads what every judgement needs, and the `texts` in hand if they are wanted."""
         (row,) = rows(
             tx,
             statement("jobs/lease_judge"),
@@ -31,6 +31,7 @@ class Booking:
             minute_ms=with_margin(WINDOW_MS),
             good_for_ms=GOOD_FOR_MS,
             worker_ttl_ms=self.worker_ttl_ms,
+            texts=texts,
             now=self.now,
         )
         return LeaseFacts(**row.data())

@@ -32,6 +32,9 @@ PRIORITIES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
 NO_BUDGET = "no budget"
 
+# A lease notes its texts in one property: a list of as many strings would cost ten times as much to read.
+TEXTS_APART = "\n"
+
 # For so long after a search, one request in twenty is kept free for the next ones.
 SEARCHING_MS = 600_000
 QUERY_SHARE = 20
@@ -62,6 +65,12 @@ class LeaseFacts:
     minute_tokens: int = 0
     token_factor: float = 1.0
     query_at: int | None = None
+    texts: Sequence[str] = ()
+
+    @property
+    def texts_in_hand(self) -> frozenset[str]:
+        """The texts (content versions) of the open leases, where `lease_judge` was asked for them."""
+        return frozenset(text for texts in self.texts for text in texts.split(TEXTS_APART))
 
     @property
     def paused(self) -> bool:

@@ -33,9 +33,12 @@ class Estimate:
     queued_before: their jobs stand in the queue already. failed_before: the job of that very text failed for good and
     is left alone. blank: nothing to embed. too_long: longer than the model takes, and not to be cut. repeated: nodes
     that share key and text with another one, and so its job.
-    truncated: cut at the model's limit. characters: of what is sent. est_tokens: UTF-8 bytes / 4; model_tokens: as the
-    provider would count them (`token_factor`). requests: at the least, each text once per request. minutes: the least
-    that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
+    truncated: cut at the model's limit. inputs: the different texts, each sent once; characters: of what is sent.
+    est_tokens: UTF-8 bytes / 4; model_tokens: as the provider counts them (`token_factor`). requests: at the least.
+    minutes: the least that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
+
+    Texts whose vector stands on another entity already are counted, though the run will copy it: looking all of them
+    up would cost more than the estimate is worth.
     """
 
     seen: int
@@ -94,6 +97,8 @@ class _Counting:
         self._planner = planner
         self._long_texts = long_texts
         self._leave_failed = leave_failed
+        # Some hundred bytes for each different text: 1 GB would be ten million of them.
+        self._texts: set[str] = set()
         self.seen = self._fresh = self._queued = self._failed = self._blank = self._repeated = 0
         self._too_long = self._to_embed = self._truncated = self._characters = 0
 
@@ -130,9 +135,13 @@ class _Counting:
                 continue
             self._to_embed += 1
             self._truncated += sent.truncated
+            # Whatever entities share a text, it is sent once.
+            if text.version in self._texts:
+                continue
+            self._texts.add(text.version)
             self._characters += len(sent.text)
             # A job carries the size of its whole text, and is planned by that.
-            planned.append(Planned(text.content_hash, text.est_tokens, sent.est_tokens))
+            planned.append(Planned(text.version, text.est_tokens, sent.est_tokens))
         self._planner.add(planned)
 
     def estimate(self, settings: Settings, found: ProviderReport) -> Estimate:
@@ -167,15 +176,15 @@ class _Counting:
 
 
 class Planned(NamedTuple):
-    """A text to plan for: its hash, and the estimated tokens of its job and of what is sent of it."""
+    """A text to plan for: its version, and the estimated tokens of its job and of what is sent of it."""
 
-    digest: str
+    version: str
     job_tokens: int
     sent_tokens: int
 
 
 class _Planner:
-    """Plans requests as leases do, page after page; holds no more than the request that is being filled."""
+    """Plans requests for different texts as leases do, page after page; holds no more than the one being filled."""
 
     def __init__(self, bounds: Bounds, token_factor: float) -> None:
         self._bounds = bounds
@@ -188,8 +197,8 @@ class _Planner:
         """Further texts, in the order in which their jobs will be due."""
         candidates = list(self._filling)
         for text in texts:
-            self._sizes[text.digest] = text.sent_tokens
-            candidates.append(Candidate(text.digest, self._bounds.charge(text.job_tokens, self._factor)))
+            self._sizes[text.version] = text.sent_tokens
+            candidates.append(Candidate(text.version, self._bounds.charge(text.job_tokens, self._factor)))
         batches = plan(candidates, self._bounds)
         if not batches:
             return
@@ -197,7 +206,7 @@ class _Planner:
             self._count(batch)
         last = batches[-1]
         self._filling = candidates[len(candidates) - len(last.ids) :]
-        self._sizes = {digest: self._sizes[digest] for digest in last.ids}
+        self._sizes = {version: self._sizes[version] for version in last.ids}
 
     def close(self) -> None:
         """Counts the request that was still being filled."""
@@ -206,7 +215,6 @@ class _Planner:
         self._filling = []
 
     def _count(self, batch: Batch) -> None:
-        unique = set(batch.ids)
         self.requests += 1
-        self.inputs += len(unique)
-        self.est_tokens += sum(self._sizes[digest] for digest in unique)
+        self.inputs += len(batch.ids)
+        self.est_tokens += sum(self._sizes[version] for version in batch.ids)

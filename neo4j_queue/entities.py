@@ -73,6 +73,7 @@ class EntityText:
 
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
     `deleted`: the entity is soft-deleted.
+    `known`: an entity may carry the vector of this text already (only said where it was asked for).
     `truncated`: `text` is only the beginning of it, as long as the model takes; the hash is that of the whole.
     """
 
@@ -83,6 +84,7 @@ class EntityText:
     fresh: bool
     deleted: bool
     truncated: bool = False
+    known: bool = False
 
     @property
     def version(self) -> str:

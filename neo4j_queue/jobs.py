@@ -98,10 +98,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The verdict that a job is done."""
+    """The verdict that a job is done. `copied`: its vector came from elsewhere than the provider."""
 
     job_id: str
     outcome: Outcome
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +150,16 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a lease really asked of the provider. `sent_ms_ago`: since its last request began (None = no request)."""
+    """What a lease really asked of the provider. `sent_ms_ago`: since its last request began (None = no request).
+
+    `inputs` were sent, `saved` is the number of jobs that needed none.
+    """
 
     requests: int = 0
     est_tokens: int = 0
     sent_ms_ago: int | None = None
+    inputs: int = 0
+    saved: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ in errors.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from neo4j_queue.errors import Fault
 from neo4j_queue.health import HealthState
 from neo4j_queue.jobs import FailedJob, LeasedJob, Settlement, Verdicts
 from neo4j_queue.log import get_logger
+from neo4j_queue.work import Summary
 
 # As much of a text as EMBED_LOG_CONTENT puts into an error line.
 CONTENT_CHARS = 200
@@ -95,13 +97,17 @@ class Journal:
         token: str,
         jobs: Mapping[str, LeasedJob],
         texts: Mapping[str, EntityText],
+        copied: Mapping[str, bool],
         verdicts: Verdicts,
         settlement: Settlement,
         *,
         duration_ms: int,
         because: str | None,
     ) -> None:
-        """One line per verdict, one per group of released or lost jobs, one per change of health."""
+        """One line per verdict, one per group of released or lost jobs, one per change of health.
+
+        `copied` says of the jobs whose vector was wanted whether it came from elsewhere than the provider.
+        """
         for done in verdicts.completed:
             if done.job_id in settlement.completed:
                 job = jobs[done.job_id]
@@ -113,9 +119,11 @@ class Journal:
                     outcome=done.outcome,
                     duration_ms=duration_ms,
                     embedding_size=self._dimensions,
+                    cache=_cache(copied.get(job.id)),
                 )
         for failed in settlement.failed:
-            self._failed(token, failed, texts.get(failed.failure.job.id))
+            job_id = failed.failure.job.id
+            self._failed(token, failed, texts.get(job_id), copied.get(job_id))
         self.released(token, settlement.released, because or "not finished")
         if settlement.lost:
             log.warning(
@@ -124,7 +132,12 @@ class Journal:
         if settlement.health is not None:
             self._health(settlement)
 
-    def _failed(self, token: str, failed: FailedJob, text: EntityText | None) -> None:
+    def batch_done(self, summary: Summary) -> None:
+        """The batch in numbers."""
+        counts = {name: value for name, value in asdict(summary).items() if name not in ("token", "refused")}
+        log.info("embedding_batch_done", lease_token=summary.token, **counts)
+
+    def _failed(self, token: str, failed: FailedJob, text: EntityText | None, copied: bool | None) -> None:
         job, fault = failed.failure.job, failed.failure.fault
         log.error(
             "embedding_job_failed",
@@ -144,7 +157,7 @@ class Journal:
             provider_status=fault.status,
             request_id=fault.request_id,
             rate_limiter=self._rate_limiter,
-            cache="miss",
+            cache=_cache(copied),
             **self._content(text),
         )
 
@@ -168,6 +181,11 @@ class Journal:
             success_rate=change.after.success_rate,
             error_patterns=change.after.error_patterns,
         )
+
+
+def _cache(copied: bool | None) -> str | None:
+    """Whether the vector was had without a request; None = it was not looked for."""
+    return None if copied is None else "hit" if copied else "miss"
 
 
 def _iso(epoch_ms: int | None) -> str | None:

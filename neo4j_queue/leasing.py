@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from neo4j import ManagedTransaction
 
-from neo4j_queue.batching import Bounds, Candidate, plan
+from neo4j_queue.batching import Batch, Bounds, Candidate, plan
 from neo4j_queue.booking import Booking
 from neo4j_queue.control import (
     FAIR_EVERY,
     NO_BUDGET,
     PRIORITIES,
+    TEXTS_APART,
     Allowance,
     LeaseFacts,
     Limits,
@@ -24,6 +25,13 @@ from neo4j_queue.database import rows
 from neo4j_queue.jobs import Lease, LeaseResult
 
 NOTHING_DUE = "nothing due"
+# Everything that is due waits for a text which another lease has in hand.
+TWINS_RUN = "the same texts are being embedded"
+
+# How far behind the jobs that can be leased a transaction looks when some of them must wait for a twin, in multiples
+# of what it can lease: ten thousand jobs of one text at the head of the queue do not hold up all others, and the
+# cost stays bounded.
+REACH = 4
 
 
 @dataclass(slots=True)
@@ -54,9 +62,9 @@ class Leasing:
         wanted = allowance.batches
         if self.most_jobs is not None:
             allowance = replace(allowance, batches=min(wanted, max(1, self.most_jobs // self.bounds.inputs)))
-        due = self._candidates(tx, facts, allowance)
+        due, waiting = self._due(tx, facts, allowance)
         if not due:
-            return LeaseResult((), NOTHING_DUE)
+            return LeaseResult((), TWINS_RUN if waiting else NOTHING_DUE)
         if allowance.tokens is not None:
             due = _affordable(due, allowance.tokens, idle=facts.spent_tokens == 0)
         batches = plan(due, self.bounds)[: allowance.batches]
@@ -67,12 +75,41 @@ class Leasing:
             for n, batch in enumerate(batches, start=1)
         ]
         more = len(batches) == allowance.batches < wanted
-        return LeaseResult(self._grant(tx, facts, allowance), more=more)
+        return LeaseResult(self._grant(tx, facts, allowance, batches), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx)
+        return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True)
 
-    def _candidates(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> list[Candidate]:
+    def _due(
+        self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance
+    ) -> tuple[list[Candidate], int]:
+        """The jobs that can be leased, and how many of those before them must wait for a twin.
+
+        A text that another lease has in hand is not asked for a second time: its twins find the vector afterwards.
+        """
+        limit = 1 if allowance.probe else allowance.batches * self.bounds.inputs
+        busy = facts.texts_in_hand
+        seen = self._candidates(tx, facts, allowance, limit=limit, reach=limit)
+        due = _placed([candidate for candidate in seen if candidate.text not in busy], self.bounds)
+        waiting = len(seen) - len(due)
+        if waiting and len(seen) == limit:
+            passed = busy.union(candidate.text for candidate in seen)
+            due += self._candidates(
+                tx, facts, allowance, limit=waiting, reach=limit * REACH, passed=sorted(passed)
+            )
+        return due, waiting
+
+    def _candidates(
+        self,
+        tx: ManagedTransaction,
+        facts: LeaseFacts,
+        allowance: Allowance,
+        *,
+        limit: int,
+        reach: int,
+        passed: Sequence[str] = (),
+    ) -> list[Candidate]:
+        """The first `limit` due jobs of other texts than `passed`, among the first `reach` of each priority."""
         order = order_of_priorities(facts.turn + 1)
         if allowance.probe:
             order = order_for_probes(facts.trouble_rounds)
@@ -80,19 +117,29 @@ class Leasing:
             tx,
             statement("jobs/lease_candidates"),
             priorities=list(order),
-            limit=1 if allowance.probe else allowance.batches * self.bounds.inputs,
+            limit=limit,
+            reach=reach,
+            passed=passed,
             now=facts.now,
         )
         charge = self.bounds.charge
         return [
-            Candidate(row["id"], charge(row["est_tokens"], facts.token_factor), row["crashes"])
+            Candidate(row["id"], charge(row["est_tokens"], facts.token_factor), row["crashes"], row["text"])
             for row in found
         ]
 
-    def _grant(self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance) -> tuple[Lease, ...]:
+    def _grant(
+        self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance, batches: Sequence[Batch]
+    ) -> tuple[Lease, ...]:
         wanted = [
-            {"token": lease.token, "ids": list(lease.job_ids), "requests": 1, "est_tokens": lease.est_tokens}
-            for lease in self.planned
+            {
+                "token": lease.token,
+                "ids": list(lease.job_ids),
+                "requests": 1,
+                "est_tokens": lease.est_tokens,
+                "texts": TEXTS_APART.join(batch.texts),
+            }
+            for lease, batch in zip(self.planned, batches, strict=True)
         ]
         granted = rows(
             tx,
@@ -112,16 +159,28 @@ class Leasing:
         )
 
 
+def _placed(candidates: list[Candidate], bounds: Bounds) -> list[Candidate]:
+    """Those that a plan has room for: all but the twins that do not fit into the batch of their text."""
+    if len({candidate.text for candidate in candidates}) == len(candidates):
+        return candidates
+    placed = {job_id for batch in plan(candidates, bounds) for job_id in batch.ids}
+    return [candidate for candidate in candidates if candidate.id in placed]
+
+
 def _affordable(candidates: Sequence[Candidate], tokens: int, *, idle: bool) -> list[Candidate]:
-    """The leading candidates that a budget of model tokens covers.
+    """The leading candidates that a budget of model tokens covers; a text is charged once, whoever shares it.
 
     A text that is over the whole budget by itself would wait for ever. It goes alone, when nothing else counts
     (`idle`): whether the provider takes it is for the provider to say.
     """
     chosen: list[Candidate] = []
+    charged: set[str] = set()
     for candidate in candidates:
-        if candidate.est_tokens > tokens and not (idle and not chosen):
+        cost = 0 if candidate.text in charged else candidate.est_tokens
+        if cost > tokens and not (idle and not chosen):
             break
         chosen.append(candidate)
-        tokens -= candidate.est_tokens
+        tokens -= cost
+        if candidate.text:
+            charged.add(candidate.text)
     return chosen

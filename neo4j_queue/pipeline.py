@@ -1,8 +1,8 @@
 """One leased batch from start to finish, as a sequence of named steps.
 
-start (fenced) -> read the texts -> sort out what needs no request -> embed the rest, each text once -> write the
-vectors (fenced by the text) -> settle (fenced). Five round trips for a batch of any size; nothing is held open
-across the provider's answer.
+start (fenced) -> read the texts -> sort out what needs no request -> get the vectors of the rest, each text once, from
+the provider if nobody else has them -> write the vectors (fenced by the text) -> settle (fenced). Five round trips for
+a batch of any size, one more where other entities have its texts; nothing is held open across the provider's answer.
 
 Vector and completion are commits in two databases. The vector goes first: after a crash in between, the next
 attempt finds it fresh and completes without a request.
@@ -10,19 +10,21 @@ attempt finds it fresh and completes without a request.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from neo4j_queue.asking import Asking, Sent
+from neo4j_queue.asking import Asking
 from neo4j_queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, FailureNews
 from neo4j_queue.embedders import Embedder
 from neo4j_queue.entities import EntityText, VectorWrite
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Spent, Verdicts
+from neo4j_queue.jobs import LeasedJob, Outcome, Settlement, Spent, Verdicts
 from neo4j_queue.journal import Journal
 from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.provider_report import Reporter
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.sourcing import Sourcing, Vector
+from neo4j_queue.vector_cache import VectorCache
+from neo4j_queue.work import Summary, Work
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
@@ -32,69 +34,13 @@ WRITE_RETRIES_S = (0.5, 1.0, 2.0)
 HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
 
 Interruptions = tuple[type[BaseException], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What became of one batch, in numbers of jobs; `refused` when the work was not begun."""
-
-    token: str
-    jobs: int
-    refused: str | None = None
-    embedded: int = 0
-    already_current: int = 0
-    superseded: int = 0
-    entity_deleted: int = 0
-    failed: int = 0
-    retried: int = 0
-    released: int = 0
-    lost: int = 0
-    requests: int = 0
-    inputs: int = 0
-    duration_ms: int = 0
-
-
-@dataclass(slots=True)
-class Work:
-    """The state of one batch between its steps. A job in `open` has no verdict yet."""
-
-    token: str
-    jobs: dict[str, LeasedJob]
-    began: float
-    open: dict[str, LeasedJob] = field(init=False)
-    texts: dict[str, EntityText] = field(default_factory=dict)
-    completed: list[Completion] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
-    outdated: set[str] = field(default_factory=set)
-    fresh: set[str] = field(default_factory=set)
-    sent: Sent = field(default_factory=Sent)
-
-    def __post_init__(self) -> None:
-        self.open = dict(self.jobs)
-
-    def complete(self, job: LeasedJob, outcome: Outcome) -> None:
-        """The job is done, in this way."""
-        del self.open[job.id]
-        self.completed.append(Completion(job.id, outcome))
-
-    def fail(self, job: LeasedJob, fault: Fault) -> None:
-        """The job met a fault that counts an attempt."""
-        del self.open[job.id]
-        self.failed.append(Failure(job, fault))
-
-    def acquit(self, kind: FaultKind) -> None:
-        """Takes verdicts of this kind back: their jobs are open again."""
-        self.open |= {failure.job.id: failure.job for failure in self.failed if failure.fault.kind is kind}
-        self.failed = [failure for failure in self.failed if failure.fault.kind is not kind]
-
-
 Wanted = list[tuple[LeasedJob, list[EntityText]]]
 
 
 class Pipeline:
     """Runs leased batches. `interruptions` are exceptions that end the process or the task: what has no verdict
     by then is released, and the exception goes on. `cut_long_texts`: embed the beginning of a text that is longer
-    than the model takes, instead of failing its job."""
+    than the model takes, instead of failing its job. `cache` is that of the process; None = none."""
 
     def __init__(
         self,
@@ -107,6 +53,8 @@ class Pipeline:
         log_content: bool = False,
         cut_long_texts: bool = True,
         lock_ms: int = 300_000,
+        request_ms: int = 30_000,
+        cache: VectorCache | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -118,6 +66,13 @@ class Pipeline:
         self._journal = Journal(embedder.model, embedder.dimensions, log_content=log_content)
         self._reporter = Reporter()
         self._long_texts = LongTexts(embedder.profile.max_input_tokens, cut=cut_long_texts)
+        self._sourcing = Sourcing(
+            cache or VectorCache(0),
+            graph.copies,
+            model=embedder.model,
+            dimensions=embedder.dimensions,
+            wait_s=request_ms / 1000,
+        )
         self._lock_s = lock_ms / 1000
         self._monotonic = monotonic
         self._sleep = sleep
@@ -147,7 +102,9 @@ class Pipeline:
         settlement = self._settle(work, fault)
         self._make_current(work.outdated)
         self._graph.clear_pending(sorted(work.fresh))
-        return self._summary(work, settlement)
+        summary = work.summary(settlement, self._elapsed_ms(work))
+        self._journal.batch_done(summary)
+        return summary
 
     # -- the steps -----------------------------------------------------------------------------------------
 
@@ -162,21 +119,26 @@ class Pipeline:
         if not self._still_ours(work):
             return None
         asking = Asking(self._embedder, lambda: self._queue.reserve(work.token), self._monotonic, work.sent)
-        answer = asking.ask([texts[0].text for _, texts in wanted])
-        for (job, _), fault in zip(wanted, answer.faults, strict=True):
-            if fault is not None:
+        try:
+            answer = self._sourcing.get([texts[0] for _, texts in wanted], asking, work.saved)
+        except Exception as error:  # noqa: BLE001 - the provider's faults are in the answer: this is the graph's
+            return classify(error)
+        in_hand = []
+        for n, (job, texts) in enumerate(wanted):
+            work.copied[job.id] = answer.copied[n]
+            if (fault := answer.faults[n]) is not None:
                 work.fail(job, fault)
-        in_hand = [
-            (job, texts, vector)
-            for (job, texts), vector in zip(wanted, answer.vectors, strict=True)
-            if vector is not None
-        ]
+            elif (vector := answer.vectors[n]) is not None:
+                in_hand.append((job, texts, vector))
         return self._write(work, in_hand) or answer.rest
 
     def _read(self, work: Work) -> dict[str, list[EntityText]]:
         """The current texts by entity, in one query. An entity may stand for several nodes of the same name."""
+        versions: dict[str, list[str]] = {}
+        for job in work.open.values():
+            versions.setdefault(job.entity_uid, []).append(job.version)
         by_uid: dict[str, list[EntityText]] = {}
-        for text in self._graph.read_texts(sorted({job.entity_uid for job in work.open.values()})):
+        for text in self._graph.read_wanted(versions):
             by_uid.setdefault(text.uid, []).append(text)
         return by_uid
 
@@ -193,6 +155,7 @@ class Pipeline:
                 work.outdated.add(job.entity_uid)
             elif all(text.fresh for text in matching):
                 work.complete(job, Outcome.ALREADY_CURRENT)
+                work.saved.current += 1
                 work.fresh.add(job.entity_uid)
             elif matching[0].blank:
                 work.fail(job, classify(UnembeddableText("the text is empty")))
@@ -218,7 +181,7 @@ class Pipeline:
         return work.token in self._queue.heartbeat({work.token: list(work.open)})
 
     def _write(
-        self, work: Work, in_hand: Sequence[tuple[LeasedJob, list[EntityText], list[float]]]
+        self, work: Work, in_hand: Sequence[tuple[LeasedJob, list[EntityText], Vector]]
     ) -> Fault | None:
         """Writes vectors whose text is still the entity's; the others are superseded, or their entity is gone."""
         if not in_hand or not self._still_ours(work):
@@ -271,11 +234,13 @@ class Pipeline:
         """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt."""
         fault, delay_ms = self._report(work, fault)
         verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault, delay_ms)
-        settlement = self._queue.settle(work.token, verdicts, spent=work.sent.spent(self._monotonic()))
+        spent = work.sent.spent(self._monotonic(), work.saved.total)
+        settlement = self._queue.settle(work.token, verdicts, spent=spent)
         self._journal.settled(
             work.token,
             work.jobs,
             work.texts,
+            work.copied,
             verdicts,
             settlement,
             duration_ms=self._elapsed_ms(work),
@@ -341,25 +306,6 @@ class Pipeline:
         texts = self._graph.read_texts(sorted(uids))
         model = self._embedder.model
         self._queue.enqueue([text.request(model) for text in texts if not text.fresh and not text.deleted])
-
-    def _summary(self, work: Work, settlement: Settlement) -> Summary:
-        ended = [c.outcome for c in work.completed if c.job_id in settlement.completed]
-        good = sum(stored.reason is not None for stored in settlement.failed)
-        return Summary(
-            token=work.token,
-            jobs=len(work.jobs),
-            embedded=ended.count(Outcome.EMBEDDED),
-            already_current=ended.count(Outcome.ALREADY_CURRENT),
-            superseded=ended.count(Outcome.SUPERSEDED),
-            entity_deleted=ended.count(Outcome.ENTITY_DELETED),
-            failed=good,
-            retried=len(settlement.failed) - good,
-            released=len(settlement.released),
-            lost=len(settlement.lost),
-            requests=work.sent.requests,
-            inputs=work.sent.inputs,
-            duration_ms=self._elapsed_ms(work),
-        )
 
     def _elapsed_ms(self, work: Work) -> int:
         return round((self._monotonic() - work.began) * 1000)

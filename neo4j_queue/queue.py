@@ -253,13 +253,21 @@ class EmbedQueue:
             if len(page) < PAGE:
                 break
         self.database.write(statement("jobs/recover_leases"), now=self._clock())
+        self._forget_texts(job.token for job in recovered)
         return recovered
+
+    def _forget_texts(self, tokens: Iterable[str | None]) -> None:
+        held = sorted({token for token in tokens if token})
+        if held:
+            self.database.write(statement("jobs/forget_texts"), tokens=held)
 
     def release_jobs(self, job_ids: Sequence[str]) -> list[str]:
         """Takes running jobs back whoever holds them (an operator's act); returns the ids that were running."""
         released: list[str] = []
         for page in pages(sorted(set(job_ids)), PAGE):
-            released += [r["id"] for r in self.database.write(statement("jobs/release_jobs"), ids=page)]
+            rows = self.database.write(statement("jobs/release_jobs"), ids=page)
+            self._forget_texts(row["token"] for row in rows)
+            released += [row["id"] for row in rows]
         return released
 
     def retry_failed(

@@ -30,6 +30,8 @@ JOBS_SCHEMA_VERSION = 1
 ONLINE_WAIT_S = 600.0
 POLL_S = 0.1
 
+HASH = "embedding_hash"
+
 # Somebody else's `init` was faster: IF NOT EXISTS is judged before the lock on the schema is taken.
 _CREATED_MEANWHILE = "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists"
 _DUPLICATES = ".Schema.ConstraintCreationFailed"
@@ -208,16 +210,18 @@ class GraphSchema:
     text_index: str = field(init=False)
     key_index: str = field(init=False)
     pending_index: str = field(init=False)
+    hash_index: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text_index", text_index_name(self.vector_index))
         object.__setattr__(self, "key_index", f"{self.label}_{self.key}_key")
         object.__setattr__(self, "pending_index", f"{OUTBOX_LABEL}_{self.key}")
+        object.__setattr__(self, "hash_index", f"{self.label}_{HASH}")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the indexes that this library makes."""
-        return (self.key_index, self.pending_index, self.vector_index, self.text_index)
+        return (self.key_index, self.pending_index, self.hash_index, self.vector_index, self.text_index)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -244,7 +248,7 @@ def migrate_graph(
     wait_s: float = ONLINE_WAIT_S,
     progress: Progress | None = None,
 ) -> Report:
-    """Creates the key constraint, the vector index and the full-text index where they are missing.
+    """Creates the key constraint and the indexes (outbox, content hash, vectors, words) where they are missing.
 
     Our own full-text index over other properties than the text's is made anew.
 
@@ -254,7 +258,8 @@ def migrate_graph(
     there = indexes(database)
     created = [
         _create_key(database, schema, there),
-        _create_pending(database, schema, there),
+        _create_plain(database, there, "pending_key", schema.pending_index, OUTBOX_LABEL, schema.key),
+        _create_plain(database, there, "entity_hash", schema.hash_index, schema.label, HASH),
         _create_vectors(database, schema, there),
         _create_words(database, schema, there),
     ]
@@ -279,7 +284,8 @@ def check_graph(database: Database, settings: Settings) -> Report:
     key_notes, key_problems = _key_findings(database, schema, there)
     problems = [
         *key_problems,
-        *_pending_problems(schema, there),
+        *_plain_problems(there, OUTBOX_LABEL, schema.key),
+        *_plain_problems(there, schema.label, HASH),
         *search_problems(schema, there),
         *failed,
     ]
@@ -320,17 +326,18 @@ def _key_findings(
     return [f"{where} has no uniqueness constraint, so two writers may create one entity twice: {advice}"], []
 
 
-def _create_pending(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
-    if _range_indexes(there, OUTBOX_LABEL, schema.key):
+def _create_plain(
+    database: Database, there: Mapping[str, Index], query: str, name: str, label: str, key: str
+) -> str | None:
+    if _range_indexes(there, label, key):
         return None
-    query = statement("schema/pending_key", name=schema.pending_index, key=schema.key)
-    return _create(database, schema.pending_index, query)
+    return _create(database, name, statement(f"schema/{query}", name=name, label=label, key=key))
 
 
-def _pending_problems(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
-    if _range_indexes(there, OUTBOX_LABEL, schema.key):
+def _plain_problems(there: Mapping[str, Index], label: str, key: str) -> list[str]:
+    if _range_indexes(there, label, key):
         return []
-    return [f"no index on (:{OUTBOX_LABEL} {{{schema.key}}}): run neo4j-queue init"]
+    return [f"no index on (:{label} {{{key}}}): run neo4j-queue init"]
 
 
 def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:

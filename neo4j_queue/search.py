@@ -13,7 +13,8 @@ from neo4j_queue.embedders import Embedder, describe, open_embedder
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.log import get_logger
 from neo4j_queue.settings import Settings
-from neo4j_queue.text import estimate_tokens
+from neo4j_queue.text import content_hash, estimate_tokens
+from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 
 # The index knows nothing of soft-deleted entities and other models: it is asked for some more than wanted, and
 # four times as many while too few of them count.
@@ -39,6 +40,7 @@ log = get_logger()
 class QueryEmbedder:
     """Embeds queries with the model that the settings name; opens it at the first one.
 
+    A query that was asked before is answered from memory, and one that another thread is asking for is asked once.
     With `book` (`EmbedQueue.book_query`) a query counts against the rate limit that all workers share. It goes first:
     while people search, backfills leave room for them.
     """
@@ -55,12 +57,24 @@ class QueryEmbedder:
         self._book = book
         self._monotonic = monotonic
         self._sleep = sleep
+        self._cache = VectorCache(settings.embed_cache_mb * MEGABYTE)
         self._embedder: Embedder | None = None
 
     def __call__(self, query: str) -> Sequence[float]:
-        """The vector of a query: one provider request. Raises what the provider's client raises, and
+        """The vector of a query: one provider request at the most. Raises what the provider's client raises, and
         `TemporarilyUnavailable` when the rate limit has no room for `EMBED_REQUEST_TIMEOUT_MS`.
         """
+        spec = describe(self._settings)
+        key = (spec.model, spec.dimensions, content_hash(query))
+        with self._cache.flight([key]) as flight:
+            if key in flight.found:
+                return flight.found[key]
+            late = flight.wait(self._settings.embed_request_timeout_ms / 1000)
+            vector = late.get(key) or self._ask(query)
+            flight.land({key: vector})
+            return vector
+
+    def _ask(self, query: str) -> Sequence[float]:
         if self._embedder is None:
             self._embedder = open_embedder(self._settings)
         if self._book is not None and describe(self._settings).provider not in IN_PROCESS:

@@ -40,6 +40,8 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY_MS = 86_400_000
 # A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
 GRACE_MAX_MS = 30_000
+# Each worker process has a cache of its own: more than this is a typing error.
+CACHE_MAX_MB = 4_096
 # The first one wins where both are set.
 BROKER_NAMES = ("celery_broker_url", "redis_url")
 # Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
@@ -149,6 +151,7 @@ class Settings(BaseSettings):
     embed_input_tokens: Annotated[int | None, BeforeValidator(whole(INPUT_TOKENS_MIN, 10_000_000))] = None
     embed_long_texts: Annotated[str, AfterValidator(one_of("truncate", "fail"))] = "truncate"
     embed_request_timeout_ms: Lasting = 30_000
+    embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
     embed_entity_label: Identifier = "Entity"

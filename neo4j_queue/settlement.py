@@ -109,6 +109,8 @@ class Settling:
             outcome=self.outcome if settled else "lost",
             requests=spent.requests if spent else None,
             est_tokens=spent.est_tokens if spent else None,
+            inputs=spent.inputs if spent else None,
+            saved=spent.saved if spent else None,
             sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
             now=self.now,
         )
@@ -122,8 +124,14 @@ class Settling:
         return None
 
     def _marks(self, completed: frozenset[str], failed: Sequence[FailedJob]) -> list[str]:
-        """The verdicts that say something about embedding: vectors made, and attempts that were counted."""
-        made = sum(c.outcome is Outcome.EMBEDDED and c.job_id in completed for c in self.verdicts.completed)
+        """The verdicts that say something about embedding: vectors made, and attempts that were counted.
+
+        A vector that was copied says nothing about the provider: it must not end a streak of failures.
+        """
+        made = sum(
+            c.outcome is Outcome.EMBEDDED and not c.copied and c.job_id in completed
+            for c in self.verdicts.completed
+        )
         faults = (stored.failure.fault for stored in failed)
         return _mixed([f"{fault.category}:{fault.error_type}" for fault in faults], [health.OK] * made)
 

@@ -1,6 +1,6 @@
 """The vector side of the graph: which texts there are, whose vector is fresh, and the fenced write."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,23 @@ class EntityVectors:
         if not wanted:
             return []
         return self._texts("read_texts", uids=wanted)
+
+    def read_wanted(self, versions: Mapping[str, Iterable[str]]) -> list[EntityText]:
+        """As `read_texts`, by uid with the content versions that are wanted of it.
+
+        A text is `known` when an entity seems to carry the vector of a wanted version (see `copies`).
+        """
+        wanted = Bulk({"uid": uid, "versions": list(versions[uid])} for uid in sorted(versions))
+        if not wanted:
+            return []
+        return self._texts("read_wanted", wanted=wanted, model=self.model)
+
+    def copies(self, hashes: Sequence[str]) -> dict[str, list[float]]:
+        """Vectors that entities carry for texts of these content hashes, whichever entities these are."""
+        if not hashes:
+            return {}
+        found = self.database.read(self._statement("copies"), hashes=Bulk(hashes), model=self.model)
+        return {row["hash"]: row["vector"] for row in found if len(row["vector"]) == self.dimensions}
 
     def get_text(self, name: str) -> EntityText:
         """The text of a current entity. Raises EntityNotFound."""
@@ -171,7 +188,9 @@ class EntityVectors:
         found = self.database.read(
             self._statement(name), properties=list(self.recipe.properties), **parameters
         )
-        return [replace(self._text(row), deleted=row["deleted"]) for row in found]
+        return [
+            replace(self._text(row), deleted=row["deleted"], known=bool(row.get("known"))) for row in found
+        ]
 
     def _text(self, row: Record) -> EntityText:
         """The text behind one row of a statement that returns uid, source, embedded, hash and model."""

@@ -9,6 +9,7 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
+from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 from tasks.nudge import Nudge, enqueue_and_nudge
 
 
@@ -43,6 +44,12 @@ def embedder() -> Embedder:
 
 
 @cache
+def vectors() -> VectorCache:
+    """The vectors that this process had in hand lately."""
+    return VectorCache(settings().embed_cache_mb * MEGABYTE)
+
+
+@cache
 def pipeline(worker: str) -> Pipeline:
     """The embedding of leased batches."""
     return Pipeline(
@@ -54,4 +61,6 @@ def pipeline(worker: str) -> Pipeline:
         log_content=settings().embed_log_content,
         cut_long_texts=settings().embed_long_texts == "truncate",
         lock_ms=settings().embed_job_lock_duration_ms,
+        request_ms=settings().embed_request_timeout_ms,
+        cache=vectors(),
     )

@@ -132,7 +132,7 @@ def _facts(found: "Estimate") -> dict[str, object]:
     return facts | {
         "characters": found.characters,
         "model tokens": f"about {counted}",
-        "requests": f"{found.requests:,} with {found.inputs:,} texts",
+        "requests": f"{found.requests:,} with {found.inputs:,} different texts",
         "time": _time(found),
         "money": money,
     }

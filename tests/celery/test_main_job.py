@@ -86,7 +86,7 @@ with EmbedQueue.connect(Settings.load(Role.CLI)) as queue:
     def work(first):
         for n in range(first, COUNT, THREADS):
             time.sleep(max(0.0, began + n * SECONDS / COUNT - time.monotonic()))
-            enqueue([JobRequest(f"gone{n}", "mock-256", "v")])
+            enqueue([JobRequest(f"gone{n}", "mock-256", f"v{n}")])
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(THREADS)]
     for thread in threads:
@@ -160,5 +160,5 @@ def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None
             assert line[field], field
         assert line["embedding_size"] == 256
     for process in (control, embed, beat):
-        assert process.lines()  # each parses
+        wait_until(process.lines, within_s=10, what=f"lines of {process.name}, each of which parses")
         assert "text of e" not in process.log.read_text(encoding="utf-8")

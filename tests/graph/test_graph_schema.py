@@ -43,12 +43,18 @@ def test_everything_is_made_once_and_a_second_time_nothing(
 ) -> None:
     settings = papers()
     before = check_graph(graph_db, settings)
-    assert len(before.problems) == 4
+    assert len(before.problems) == 5
     assert all("neo4j-queue init" in problem for problem in before.problems)
 
     first = migrate_graph(graph_db, settings)
     assert (first.ok, first.notes) == (True, ())
-    assert names(first) == {"Paper_doi_key", "EmbedPending_doi", INDEX, f"{INDEX}_text"}
+    assert names(first) == {
+        "Paper_doi_key",
+        "EmbedPending_doi",
+        "Paper_embedding_hash",
+        INDEX,
+        f"{INDEX}_text",
+    }
     there = indexes(graph_db)
     assert {there[name].state for name in first.created} == {"ONLINE"}
     assert there["Paper_doi_key"].constraint == "Paper_doi_key"
@@ -69,7 +75,9 @@ def test_several_at_once_all_succeed(graph_db: Database, papers: Callable[..., S
         reports = list(pool.map(lambda _: migrate_graph(graph_db, papers()), range(4)))
     assert [report.problems for report in reports] == [()] * 4
     created = [name for report in reports for name in report.created]
-    assert {"Paper_doi_key", "EmbedPending_doi", INDEX, f"{INDEX}_text"} == set(created)
+    assert {"Paper_doi_key", "EmbedPending_doi", "Paper_embedding_hash", INDEX, f"{INDEX}_text"} == set(
+        created
+    )
 
 
 def test_shared_keys_get_an_index_and_a_note_with_their_number(
@@ -221,7 +229,7 @@ def test_indexes_in_the_way_are_named_and_stay(graph_db: Database, papers: Calla
     graph_db.autocommit("CREATE INDEX old_key FOR (n:Paper) ON (n.doi)")
     graph_db.autocommit("CALL db.awaitIndexes(30)")
     report = migrate_graph(graph_db, papers())
-    assert names(report) == {"EmbedPending_doi"}
+    assert names(report) == {"EmbedPending_doi", "Paper_embedding_hash"}
     vectors, words = report.problems
     assert "set NEO4J_VECTOR_INDEX=old_vectors" in vectors
     assert "`old_words`" in words

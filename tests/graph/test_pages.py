@@ -150,3 +150,19 @@ def test_entities_are_found_by_the_index_of_the_key(
     )
     assert any("IndexSeek" in op and "(name)" in details for op, details in plan), plan
     assert not {"NodeByLabelScan", "AllNodesScan"} & {operator for operator, _ in plan}, plan
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("read_wanted", {"wanted": [{"uid": "a", "versions": ["0" * 16]}], "properties": ["name"]}),
+        ("copies", {"hashes": ["0" * 64]}),
+    ],
+)
+def test_the_vector_of_a_text_is_looked_up_by_its_hash(
+    graph: EntityGraph, graph_db: Database, name: str, parameters: dict[str, Any]
+) -> None:
+    """Every batch asks: without the index on `embedding_hash` each of its jobs would scan all entities."""
+    plan = operators(graph_db, graph._statement(name), model="m", **parameters)
+    assert not {"NodeByLabelScan", "AllNodesScan"} & {operator for operator, _ in plan}, plan
+    assert any("Entity(embedding_hash)" in details for _, details in plan), plan

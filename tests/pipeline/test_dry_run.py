@@ -72,6 +72,24 @@ def test_requests_inputs_and_tokens_are_those_of_the_run(bench: Bench, factor: f
     assert usage.read(bench.queue.database, 1.0, now=bench.clock()).requests == 0
 
 
+def test_a_text_that_entities_share_counts_once(bench: Bench) -> None:
+    """Guard: the set of texts in `_Counting`; without it a text counts in each request that one of its jobs is in."""
+    bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
+    bench.queue.bounds = Bounds(inputs=7)
+    bench.graph.database.write(
+        "UNWIND range(1, 60) AS n CREATE (:Entity {name: 'e' + n, description: 'text ' + (n % 20)})"
+    )
+    found = foretold(bench)
+    assert (found.to_embed, found.inputs, found.requests) == (60, 20, 3)
+
+    done = sweep(bench.graph, bench.queue, Scope.ALL)
+    drain(bench)
+    assert done.queued == found.to_embed
+    assert sorted(bench.provider.inputs) == sorted({f"text {n}" for n in range(20)})
+    assert sum(request.tokens for request in bench.provider.journal) == found.est_tokens
+    assert sum(map(len, bench.provider.inputs)) == found.characters
+
+
 def test_what_costs_nothing_is_told_apart(bench: Bench) -> None:
     bench.create("fresh 1", "fresh 2")
     drain(bench)

@@ -47,6 +47,7 @@ def test_after_five_failures_everybody_rests_and_nobody_else_is_charged(bench: B
 
 
 def test_one_probe_of_one_job_per_rest_and_it_is_charged_nothing(bench: Bench) -> None:
+    """Guards: the size of a probe's lease, `charged` of `judge_failure`, and the delay of a probe's released job."""
     bench.create(*names(6 * BATCH))
     bench.provider.reply_always(error(500))
     bench.step()
@@ -62,6 +63,7 @@ def test_one_probe_of_one_job_per_rest_and_it_is_charged_nothing(bench: Bench) -
 
 
 def test_while_a_probe_is_out_nobody_else_gets_a_lease(bench: Bench) -> None:
+    """Guard: `probing` in `judge`. Without it a second probe is leased."""
     bench.create(*names(6 * BATCH))
     bench.provider.reply_always(error(500))
     bench.step()
@@ -116,6 +118,7 @@ def test_a_batch_that_waited_through_the_opening_is_given_back_not_sent(bench: B
 
 
 def test_a_success_between_failures_begins_the_count_anew(bench: Bench) -> None:
+    """Guard: `note_success`. When it forgets nothing, the eighth failure opens the breaker."""
     bench.create(*names(9 * BATCH))
     replies = [error(500)] * 4 + [Reply()] + [error(500)] * 4
     bench.provider.reply_next(*replies)
@@ -125,7 +128,7 @@ def test_a_success_between_failures_begins_the_count_anew(bench: Bench) -> None:
 
 
 def test_a_quota_rests_a_minute_then_two_with_one_probe_each_and_ends_by_itself(bench: Bench) -> None:
-    """C4."""
+    """C4. Guard: the rounds of `judge_failure`. Without them each rest is a minute."""
     bench.create(*names(3 * BATCH))
     bench.provider.reply_always(error(429, QUOTA))
     bench.step()
@@ -154,6 +157,7 @@ def attempts_of_all(bench: Bench) -> list[int]:
 
 
 def test_rate_limits_without_a_wish_rest_longer_each_time_and_a_success_forgets_it(bench: Bench) -> None:
+    """Guard: the rounds of `judge_failure`. Without them each rest is a second."""
     bench.create(*names(BATCH))
     bench.provider.reply_always(error(429))
     waits = []

@@ -22,7 +22,7 @@ MAKE_JOBS = """
 CYPHER 5
 UNWIND range($first, $first + $count - 1) AS row
 CALL (row) {
-  CREATE (j:EmbedJob {id: 'job-' + row, entity_uid: 'made-' + row, model: 'mock', version: 'v',
+  CREATE (j:EmbedJob {id: 'job-' + row, entity_uid: 'made-' + row, model: 'mock', version: 'v' + row,
     status: 'pending', priority: row % $priorities, created_at: $at, available_at: $at + row % 1000, attempts: 0,
     max_attempts: 3, crashes: 0, est_tokens: 10})
   SET j += $properties

@@ -27,6 +27,7 @@ def send(queue: EmbedQueue, *leases: Lease) -> None:
 def test_without_a_configured_limit_the_one_that_the_provider_names_is_kept(
     make_queue: MakeQueue, clock: Clock
 ) -> None:
+    """Guard: `found_requests` in `budget_of`. Without it all ten are leased."""
     queue = make_queue(embedding_rate_limit_tokens="unlimited", embed_batch_size=1)
     queue.enqueue(requests(20))
     queue.control.provider_reported(ProviderReport(requests=3))
@@ -51,6 +52,7 @@ def test_of_two_limits_the_smaller_one_counts(
 
 
 def test_its_minute_is_kept_beside_a_shorter_configured_interval(make_queue: MakeQueue, clock: Clock) -> None:
+    """Guard: the window of a minute of its own in jobs/lease_judge."""
     queue = make_queue(
         embedding_rate_limit_tokens=4, embedding_rate_limit_interval=10_000, embed_batch_size=1
     )
@@ -64,6 +66,7 @@ def test_its_minute_is_kept_beside_a_shorter_configured_interval(make_queue: Mak
 
 
 def test_model_tokens_that_the_provider_names_are_kept(make_queue: MakeQueue) -> None:
+    """Guard: `found_tokens` in `budget_of`."""
     queue = make_queue(embed_batch_size=10)
     queue.enqueue([request(n, est_tokens=10) for n in range(10)])
     queue.control.provider_reported(ProviderReport(tokens=45))
@@ -73,6 +76,7 @@ def test_model_tokens_that_the_provider_names_are_kept(make_queue: MakeQueue) ->
 def test_a_word_that_was_not_renewed_for_ten_minutes_counts_no_more(
     make_queue: MakeQueue, clock: Clock
 ) -> None:
+    """Guard: `good_for_ms` in jobs/lease_judge."""
     queue = make_queue(embed_batch_size=1)
     queue.enqueue(requests(10))
     queue.control.provider_reported(ProviderReport(requests=1))
@@ -83,6 +87,7 @@ def test_a_word_that_was_not_renewed_for_ten_minutes_counts_no_more(
 
 
 def test_texts_that_are_charged_higher_than_estimated_fill_a_request_earlier(make_queue: MakeQueue) -> None:
+    """Guard: the token factor in `Leasing._candidates`."""
     queue = make_queue(embed_batch_tokens=100)
     queue.enqueue([request(n, est_tokens=10) for n in range(20)])
     queue.control.provider_reported(ProviderReport(token_factor=2.0))
@@ -102,6 +107,7 @@ def test_texts_that_are_charged_lower_are_still_planned_by_their_size(make_queue
 
 
 def test_a_search_counts_against_the_limit_of_all(make_queue: MakeQueue) -> None:
+    """Guard: the lease that jobs/book_query writes."""
     queue = make_queue(embedding_rate_limit_tokens=20, embed_batch_size=1)
     queue.enqueue(requests(40))
     assert [queue.book_query(5) for _ in range(5)] == [True] * 5

@@ -176,7 +176,9 @@ class QueueMachine(RuleBasedStateMachine):
         self._enqueue([step.wish, step.second_wish, step.wish])
 
     def _enqueue(self, wishes: Sequence[Wish]) -> None:
-        requests = [JobRequest(w.key, MODEL, "v", priority=w.priority, force=w.force) for w in wishes]
+        requests = [
+            JobRequest(w.key, MODEL, f"v-{w.key}", priority=w.priority, force=w.force) for w in wishes
+        ]
         answers = self.queue.enqueue(requests)
         self.model.enqueue(wishes, [(answer.id, str(answer.outcome)) for answer in answers])
 

@@ -42,15 +42,6 @@ def test_requests_are_the_same_however_the_pages_are_cut(page: int, factor: floa
     assert planner.est_tokens == sum(size for _, size in texts)
 
 
-def test_a_text_counts_once_per_request() -> None:
-    planner = _Planner(Bounds(inputs=4), 1.0)
-    a, b = Planned("a", 9, 5), Planned("b", 1, 1)
-    planner.add([a, b, a])
-    planner.add([a, a])
-    planner.close()
-    assert (planner.requests, planner.inputs, planner.est_tokens) == (2, 3, 11)
-
-
 def test_nothing_takes_no_request() -> None:
     planner = _Planner(BOUNDS, 1.0)
     planner.add([])

@@ -1,17 +1,18 @@
 // Books what became of a lease's jobs, and ends the lease when none is left or its holder says that it is done.
-// What was never requested counts nothing against the rate budget.
+// What was never requested counts nothing against the rate budget. With the first verdict the lease's texts are not in
+// hand any more.
 // parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
-//             'lost'), requests and est_tokens (really sent; null = not known), sent_ms_ago (since the last request
-//             began), now
+//             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
+//             sent_ms_ago (since the last request began), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
 //             that a success is news)
 // locks:      the lease
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
 WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true
-SET l.left = l.left - $settled
+SET l.left = l.left - $settled, l.texts = CASE WHEN $final OR $settled > 0 THEN null ELSE l.texts END
 WITH l, now WHERE $final OR l.left <= 0
-SET l.finished_at = now, l.outcome = $outcome,
+SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $saved,
   l.requested_at = CASE
     WHEN $requests IS NULL THEN CASE WHEN l.started_at IS NULL THEN null ELSE now END
     WHEN $requests = 0 THEN null

@@ -1,13 +1,16 @@
 // The next due jobs, straight from the index: the cost does not depend on the depth of the queue.
-// parameters: priorities (the order in which they are served), limit, now (epoch ms)
-// rows:       id, est_tokens, crashes
+// parameters: priorities (the order in which they are served), limit, reach (the most that are read of a priority),
+//             passed (texts that are passed over), now (epoch ms)
+// rows:       id, est_tokens, crashes, text (the content version)
 // locks:      none of its own; the caller holds the control lock (jobs/lease_judge), so no one else leases
 // ORDER BY repeats the index's own order; with `available_at` alone the planner would sort every due job.
 UNWIND $priorities AS p
 CALL (p) {
   MATCH (j:EmbedJob)
   WHERE j.status = 'pending' AND j.priority = p AND j.available_at <= $now
-  RETURN j ORDER BY j.status, j.priority, j.available_at LIMIT $limit
+  WITH j ORDER BY j.status, j.priority, j.available_at LIMIT $reach
+  WHERE NOT j.version IN $passed
+  RETURN j LIMIT $limit
 }
 WITH j LIMIT $limit
-RETURN j.id AS id, coalesce(j.est_tokens, 0) AS est_tokens, coalesce(j.crashes, 0) AS crashes
+RETURN j.id AS id, coalesce(j.est_tokens, 0) AS est_tokens, coalesce(j.crashes, 0) AS crashes, j.version AS text

@@ -9,5 +9,5 @@ SET l._lock = true
 WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true AND l.lock_until < now
 SET l.finished_at = now, l.outcome = 'expired',
   l.requested_at = CASE WHEN l.started_at IS NULL THEN null ELSE l.lock_until END
-REMOVE l.open
+REMOVE l.open, l.texts
 RETURN l.token AS token, l.owner AS owner, l.started_at IS NOT NULL AS started

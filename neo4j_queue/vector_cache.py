@@ -1,0 +1,127 @@
+"""Vectors that this process had in hand lately, and the texts that one of its threads is asking for right now.
+
+Nothing depends on it but money: the graph holds every vector that was stored, and the lease transaction keeps two
+batches from the same text. What is found here needs no look into the graph, and has survived a graph that did not take
+it; and two threads that want one text at one moment (searches, mostly) ask for it once.
+"""
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+# Model, dimensions, content hash of the whole text.
+Key = tuple[str, int, str]
+
+# What an entry costs beside its numbers: a hash of 64 digits, a tuple, an array and their places in the dictionary.
+ENTRY_BYTES = 400
+MEGABYTE = 1 << 20
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A text that a thread is asking for. When `done`, its vector is in `vector`, or was not got."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    vector: Sequence[float] | None = None
+
+
+class VectorCache:
+    """The least recently used go when more than `max_bytes` are kept; 0 = nothing is kept, and nobody waits."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, array[float]] = OrderedDict()
+        self._asked: dict[Key, _Asked] = {}
+
+    @property
+    def size_bytes(self) -> int:
+        """About as much memory as is used."""
+        return self._bytes
+
+    @contextmanager
+    def flight(self, keys: Iterable[Key]) -> Iterator["Flight"]:
+        """Finds what is here, and takes it upon this thread to get the rest, but for what another thread gets.
+
+        What has not landed when the block ends is given up: whoever waits for it asks by himself.
+        """
+        flight = self._begin(list(dict.fromkeys(keys)))
+        try:
+            yield flight
+        finally:
+            self._end(flight)
+
+    def _begin(self, keys: Sequence[Key]) -> "Flight":
+        flight = Flight(self)
+        if not self._max_bytes:
+            flight.ours.update(dict.fromkeys(keys))
+            return flight
+        with self._lock:
+            for key in keys:
+                if (vector := self._kept.get(key)) is not None:
+                    self._kept.move_to_end(key)
+                    flight.found[key] = vector.tolist()
+                elif (asked := self._asked.get(key)) is not None:
+                    flight.others[key] = asked
+                else:
+                    flight.ours[key] = self._asked[key] = _Asked()
+        return flight
+
+    def _end(self, flight: "Flight") -> None:
+        with self._lock:
+            for key, asked in flight.ours.items():
+                if asked is not None and self._asked.get(key) is asked:
+                    del self._asked[key]
+                    asked.done.set()
+
+    def keep(self, vectors: Mapping[Key, Sequence[float]]) -> None:
+        """Keeps vectors, and gives them to those who wait for them."""
+        if not self._max_bytes:
+            return
+        packed = {key: array("d", vector) for key, vector in vectors.items()}
+        with self._lock:
+            for key, vector in packed.items():
+                self._forget(key)
+                self._kept[key] = vector
+                self._bytes += _size(vector)
+                asked = self._asked.pop(key, None)
+                if asked is not None:
+                    asked.vector = vectors[key]
+                    asked.done.set()
+            while self._bytes > self._max_bytes:
+                self._forget(next(iter(self._kept)))
+
+    def _forget(self, key: Key) -> None:
+        vector = self._kept.pop(key, None)
+        if vector is not None:
+            self._bytes -= _size(vector)
+
+
+@dataclass(slots=True)
+class Flight:
+    """What one thread wants: `found` at once, `ours` to get, `others` that another thread is getting."""
+
+    cache: VectorCache
+    found: dict[Key, list[float]] = field(default_factory=dict)
+    ours: dict[Key, _Asked | None] = field(default_factory=dict)
+    others: dict[Key, _Asked] = field(default_factory=dict)
+
+    def land(self, vectors: Mapping[Key, Sequence[float]]) -> None:
+        """These were got."""
+        self.cache.keep(vectors)
+
+    def wait(self, timeout_s: float) -> dict[Key, Sequence[float]]:
+        """What the others got within `timeout_s` seconds. Get what is ours first: they may be waiting for it."""
+        deadline = monotonic() + timeout_s
+        for asked in self.others.values():
+            asked.done.wait(max(0.0, deadline - monotonic()))
+        return {key: asked.vector for key, asked in self.others.items() if asked.vector is not None}
+
+
+def _size(vector: "array[float]") -> int:
+    return ENTRY_BYTES + len(vector) * vector.itemsize
