@@ -10,12 +10,13 @@ from contextlib import ExitStack
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import embedders, schema
+from neo4j_queue import agreement, embedders, schema
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database
+from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
 from neo4j_queue.log import get_logger
-from neo4j_queue.settings import Role, Settings, suspicious_names
+from neo4j_queue.setting_names import suspicious_names
+from neo4j_queue.settings import Role, Settings
 
 # Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; whoever keeps
 # us running (systemd, compose) starts us again after we gave up.
@@ -29,6 +30,7 @@ EXIT_CONFIGURATION = SettingsError.exit_code
 EXIT_BAD = 1
 
 # Too many wrong passwords lately: the right one is refused too, for some seconds.
+NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 LOCKED_OUT = "Neo.ClientError.Security.AuthenticationRateLimit"
 
 Probe = Callable[[], None]
@@ -46,8 +48,8 @@ def check(
     wait_s: float = WAIT_S,
     clock: Clock = time.monotonic,
     sleep: Sleep = time.sleep,
-) -> None:
-    """Returns when everything that work needs is there and fits together.
+) -> str:
+    """Returns when everything that work needs is there and fits together: with the settings' fingerprint.
 
     `ping_broker` raises `TemporarilyUnavailable` while the broker does not answer (this package knows no
     broker). Raises `TemporarilyUnavailable` when a service is still away after `wait_s` seconds, and
@@ -68,6 +70,7 @@ def check(
         wait_for(probes, wait_s=wait_s, clock=clock, sleep=sleep)
         try:
             found = problems(graph, jobs, settings)
+            mark = agreement.fingerprint(settings, graph)
         except (Neo4jError, DriverError) as error:
             # It answered a moment ago: either it went away again, or it does not let us look.
             if is_temporary(error):
@@ -76,6 +79,7 @@ def check(
     if found:
         raise SettingsError(found)
     log.info("boot_checked", role=role, graph=settings.neo4j_uri, jobs=settings.embed_job_database_uri)
+    return mark
 
 
 def wait_for(
@@ -127,7 +131,27 @@ def ping(database: Database, prefix: str) -> None:
         address = database.address
         if is_temporary(error):
             raise TemporarilyUnavailable(f"{address.uri} ({address.database}): {reason}") from error
+        if isinstance(error, Neo4jError) and error.code == NO_DATABASE:
+            raise SettingsError([_no_database(_blamed(error, prefix), address)]) from error
         raise SettingsError([f"{_blamed(error, prefix)}: {address.uri} says: {reason}"]) from error
+
+
+def missing_database(error: Exception, settings: Settings) -> str | None:
+    """The line about a database that does not exist, with its variable, if that is what the error says."""
+    if not isinstance(error, Neo4jError) or error.code != NO_DATABASE:
+        return None
+    addresses = {
+        "NEO4J_DATABASE": settings.graph_address(),
+        "EMBED_JOB_DATABASE_NAME": settings.jobs_address(),
+    }
+    # The server names the database, not who asked for it.
+    words = {word.strip(".,:'\"`") for word in explain(error).split()}
+    lines = [_no_database(name, each) for name, each in addresses.items() if each.database in words]
+    return " or ".join(lines) or None
+
+
+def _no_database(variable: str, address: Address) -> str:
+    return f"{variable}={address.database}: {address.uri} has no database of this name"
 
 
 def is_temporary(error: Exception) -> bool:

@@ -11,12 +11,13 @@ from enum import StrEnum
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import boot, embedders, schema
+from neo4j_queue import agreement, boot, embedders, schema, survey
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.settings import Settings, suspicious_names
+from neo4j_queue.setting_names import suspicious_names
+from neo4j_queue.settings import Settings
 
 # Earlier servers lack `db.create.setNodeVectorProperty` and vector indexes as we use them.
 OLDEST_SERVER = (5, 13)
@@ -60,9 +61,12 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
             if prepared:
                 _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings)))
+                mark = agreement.fingerprint(settings, graph if graph_up else None)
+                _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
             _look(found, "graph schema", check)
+            _look(found, "entities", lambda: _entities(graph, settings))
     if broker is not None:
         _look(found, "broker", broker)
     return found
@@ -193,3 +197,17 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
         return [*found, Finding("workers", Grade.OK, detail)]
     advice = "start one: `celery -A tasks worker`, and `celery -A tasks beat` for the schedule"
     return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]
+
+
+def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
+    line = agreement.disagreement(queue.workers(), own)
+    return [] if line is None else [Finding("workers", Grade.WARNING, line)]
+
+
+def _entities(graph: Database, settings: Settings) -> list[Finding]:
+    lines = survey.strangers(graph, settings)
+    label, key = settings.embed_entity_label, settings.embed_entity_key
+    (row,) = graph.read(statement("graph/without_key", among=label, label=label, key=key))
+    if row["entities"]:
+        lines.append(survey.left_out(row["entities"], label, key))
+    return [Finding("entities", Grade.WARNING, line) for line in lines]

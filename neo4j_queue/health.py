@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from neo4j import ManagedTransaction
@@ -87,6 +87,23 @@ def judge(
         error_patterns=dict(Counter(failures).most_common()),
         reasons=tuple(reasons),
     )
+
+
+def observed(found: Health, *, unfinished: int, workers: int, broker: str | None) -> Health:
+    """The health with what no verdict shows: jobs that nobody works on, and a broker out of reach (`broker`: why).
+
+    Without anything to do, no workers is no fault. The state that is kept with the window, and whose changes are
+    logged, is not touched by this.
+    """
+    reasons = []
+    if unfinished and not workers:
+        reasons.append(f"{unfinished:,} jobs to do and no workers: start one with `celery -A tasks worker`")
+    if broker is not None:
+        reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
+    if not reasons:
+        return found
+    state = HealthState.DEGRADED if found.state is HealthState.HEALTHY else found.state
+    return replace(found, state=state, reasons=(*found.reasons, *reasons))
 
 
 def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:

@@ -202,12 +202,16 @@ class RecoveredJob:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """An embed worker as the census knows it: how many batches it can run at once, which leases it runs."""
+    """An embed worker as the census knows it: how many batches it can run at once, how many leases it runs.
+
+    `fingerprint`: that of its settings (`neo4j_queue.agreement`); None from a worker that does not tell it.
+    """
 
     name: str
     slots: int
     leases: int = 0
     seen_ms_ago: int = 0
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,10 +116,17 @@ class _Sink:
 _sink = _Sink()
 
 
-def configure(process: Process, settings: "Settings | None" = None, *, style: str | None = None) -> None:
+def configure(
+    process: Process,
+    settings: "Settings | None" = None,
+    *,
+    style: str | None = None,
+    quiet_libraries: bool = False,
+) -> None:
     """Sets up logging for this process: early without settings, and again once they are known.
 
     `style` is `json` or `console` (for people) and goes before `LOG_FORMAT`. Without settings: INFO, JSON.
+    `quiet_libraries`: only their errors, unless the level is DEBUG (a person is told what matters by the command).
     """
     level = getattr(logging, settings.log_level if settings else "INFO")
     style = style or (settings.log_format if settings else "json")
@@ -132,7 +139,7 @@ def configure(process: Process, settings: "Settings | None" = None, *, style: st
         # A cached logger keeps its level for ever, so nothing is cached before the level is known.
         cache_logger_on_first_use=settings is not None,
     )
-    _adopt_foreign(level)
+    _adopt_foreign(level, logging.ERROR if quiet_libraries and level > logging.DEBUG else logging.WARNING)
     if process in ("worker", "beat"):
         sys.excepthook = _log_uncaught
         threading.excepthook = lambda hook: _log_uncaught(hook.exc_type, hook.exc_value, hook.exc_traceback)
@@ -179,12 +186,12 @@ class _ForeignHandler(logging.Handler):
         _write(_sink.render(record.levelname.lower(), event))
 
 
-def _adopt_foreign(level: int) -> None:
+def _adopt_foreign(level: int, chatty: int) -> None:
     """Makes our handler the only one of the root logger, and quiets libraries that report every message."""
     logging.basicConfig(level=level, handlers=[_ForeignHandler()], force=True)
     logging.captureWarnings(True)
     for name in CHATTY:
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+        logging.getLogger(name).setLevel(max(level, chatty))
 
 
 def _log_uncaught(

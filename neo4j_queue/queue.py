@@ -377,7 +377,7 @@ class EmbedQueue:
         found = self.database.write(
             statement("jobs/record_census"),
             workers=[
-                {"name": w.name, "slots": w.slots, "leases": w.leases}
+                {"name": w.name, "slots": w.slots, "leases": w.leases, "fingerprint": w.fingerprint}
                 for w in sorted(workers, key=lambda worker: worker.name)
             ],
             forget_ms=self._settings.embed_job_heartbeat_interval_ms * FORGET_HEARTBEATS,

@@ -5,7 +5,7 @@ writes entities without this library.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from neo4j_queue.entities import EntityText
@@ -29,13 +29,15 @@ class Scope(StrEnum):
 class Sweep:
     """What a sweep saw: entities looked at, of these already fresh, queued (again), or standing in the queue.
 
-    The rest has a job for that very text that failed for good (`retry_failed` is for these).
+    The rest has a job for that very text that failed for good (`retry_failed` is for these). `without_key` are those in
+    scope that it could not see: their key is no text.
     """
 
     seen: int = 0
     fresh: int = 0
     queued: int = 0
     standing: int = 0
+    without_key: int = 0
 
 
 def sweep(
@@ -63,7 +65,7 @@ def sweep(
             done.standing + standing,
         )
         progress(done)
-    return done
+    return replace(done, without_key=graph.without_key(pending=scope is Scope.OUTBOX))
 
 
 def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:

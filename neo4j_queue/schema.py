@@ -1,8 +1,8 @@
 """The schema of both databases: versioned, idempotent, safe to run twice at once.
 
 `migrate_jobs` and `migrate_graph` create what is missing and wait until it is online; `check_jobs` and
-`check_graph` only look. Nothing that is there is ever dropped or changed: an index in the way is reported
-with what to do about it.
+`check_graph` only look. Nothing that is there is ever dropped or changed but our own full-text index, when the text is
+made of other properties now: an index in the way is reported with what to do about it.
 """
 
 import re
@@ -18,7 +18,9 @@ from neo4j_queue.cypher import quote, statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import describe
 from neo4j_queue.entities import OUTBOX_LABEL
+from neo4j_queue.search_indexes import can_make_words, rivals, search_problems
 from neo4j_queue.settings import Settings
+from neo4j_queue.survey import left_out
 from neo4j_queue.text import TextRecipe
 
 JOBS_SCHEMA_VERSION = 1
@@ -248,6 +250,8 @@ def migrate_graph(
 ) -> Report:
     """Creates the key constraint and the indexes (outbox, content hash, vectors, words) where they are missing.
 
+    Our own full-text index over other properties than the text's is made anew.
+
     Where several entities share a key, a plain index takes the place of the constraint, with a note.
     """
     schema = GraphSchema.from_settings(settings)
@@ -261,12 +265,14 @@ def migrate_graph(
     ]
     wait_online(database, schema.names, wait_s=wait_s, progress=progress)
     found = check_graph(database, settings)
-    unusable = database.read(statement("schema/unusable_keys", label=schema.label, key=schema.key))[0][
-        "entities"
-    ]
+    names = {"among": schema.label, "label": schema.label, "key": schema.key}
+    without_key = database.read(statement("graph/without_key", **names))[0]["entities"]
     notes = list(found.notes)
-    if unusable:
-        notes.append(f"{unusable} :{schema.label} without a text in `{schema.key}` will never get a vector")
+    if schema.text_index in there and schema.text_index in created:
+        was = ", ".join(there[schema.text_index].properties)
+        notes.append(f"{schema.text_index} was over {was}: made anew over {', '.join(schema.properties)}")
+    if without_key:
+        notes.append(left_out(without_key, schema.label, schema.key))
     return Report(found.database, None, tuple(name for name in created if name), tuple(notes), found.problems)
 
 
@@ -280,8 +286,7 @@ def check_graph(database: Database, settings: Settings) -> Report:
         *key_problems,
         *_plain_problems(there, OUTBOX_LABEL, schema.key),
         *_plain_problems(there, schema.label, HASH),
-        *_vector_problems(schema, there),
-        *_words_problems(schema, there),
+        *search_problems(schema, there),
         *failed,
     ]
     return Report(database.address.database, None, notes=(*key_notes, *notes), problems=tuple(problems))
@@ -336,7 +341,7 @@ def _plain_problems(there: Mapping[str, Index], label: str, key: str) -> list[st
 
 
 def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
-    if schema.vector_index in there or _rivals(schema, there, "VECTOR", "embedding"):
+    if schema.vector_index in there or rivals(schema, there, "VECTOR", "embedding"):
         return None
     query = statement("schema/entity_vectors", index=schema.vector_index, label=schema.label)
     return _create(
@@ -344,56 +349,15 @@ def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str,
     )
 
 
-def _vector_problems(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
-    index = there.get(schema.vector_index)
-    if index is None:
-        rivals = _rivals(schema, there, "VECTOR", "embedding")
-        if rivals:
-            taken = f"the vectors of :{schema.label} are indexed by `{rivals[0]}`"
-            return [f"{taken}: set NEO4J_VECTOR_INDEX={rivals[0]}, or drop it and run neo4j-queue init"]
-        return [f"vector index {schema.vector_index} is missing: run neo4j-queue init"]
-    if index.type != "VECTOR" or not index.covers(schema.label, "embedding"):
-        what = f"a {index.type} index on {index.labels} {index.properties}"
-        return [f"NEO4J_VECTOR_INDEX={schema.vector_index} is {what}, not one for :{schema.label}(embedding)"]
-    config = index.config or {}
-    problems = []
-    dimensions = config.get("vector.dimensions")
-    # An index made without dimensions takes vectors of any length; then there is nothing to disagree with.
-    if dimensions is not None and dimensions != schema.dimensions:
-        problems.append(
-            f"vector index {index.name} has {dimensions} dimensions, the model gives {schema.dimensions}: "
-            f"choose a model of {dimensions}, another NEO4J_VECTOR_INDEX, or drop it and run neo4j-queue init"
-        )
-    similarity = str(config.get("vector.similarity_function", schema.similarity)).lower()
-    if similarity != schema.similarity:
-        wanted = f"NEO4J_SIMILARITY_FUNCTION={schema.similarity}"
-        problems.append(f"vector index {index.name} compares by {similarity}, {wanted}")
-    return problems
-
-
 def _create_words(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
-    if schema.text_index in there or _rivals(schema, there, "FULLTEXT", *schema.properties):
+    """Makes the full-text index, in the place of our own one if that is over other properties."""
+    index = there.get(schema.text_index)
+    if index is not None and index.covers(schema.label, *schema.properties):
         return None
+    if not can_make_words(schema, there):
+        return None
+    if index is not None:
+        database.write(statement("schema/drop_index", name=schema.text_index))
     query = statement("schema/entity_words", index=schema.text_index, label=schema.label)
     listed = ", ".join(f"n.{quote(name)}" for name in schema.properties)
     return _create(database, schema.text_index, query.replace("__PROPERTIES__", listed))
-
-
-def _words_problems(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
-    index = there.get(schema.text_index)
-    if index is None:
-        rivals = _rivals(schema, there, "FULLTEXT", *schema.properties)
-        if rivals:
-            taken = f"full-text index `{rivals[0]}` covers the text properties"
-            return [f"{taken}, but {schema.text_index} is needed: drop it and run neo4j-queue init"]
-        return [f"full-text index {schema.text_index} is missing: run neo4j-queue init"]
-    if index.type != "FULLTEXT" or not index.covers(schema.label, *schema.properties):
-        has = f"is a {index.type} index on {index.labels} {index.properties}"
-        needs = f"{[schema.label]} {list(schema.properties)}"
-        return [f"index {index.name} {has}, needed {needs}: drop it and run neo4j-queue init"]
-    return []
-
-
-def _rivals(schema: GraphSchema, there: Mapping[str, Index], kind: str, *properties: str) -> list[str]:
-    """Indexes of other names over the same: the server allows one for each schema, so ours cannot be made."""
-    return [i.name for i in there.values() if i.type == kind and i.covers(schema.label, *properties)]

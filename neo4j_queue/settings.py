@@ -5,10 +5,8 @@ at once; `Settings.lenient()` is for modules that must not fail while they are i
 there a wrong setting has its default, and the boot check reports it a moment later.
 """
 
-import difflib
 import operator
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -63,7 +61,6 @@ PROFILE_NAMES = (
     "litellm",
     "custom",
 )
-OUR_PREFIXES = ("EMBED_", "EMBEDDING_", "NEO4J_", "OPENAI_", "MOCK_", "CELERY_BROKER", "HEALTH_", "LOG_")
 
 
 class Role(StrEnum):
@@ -240,18 +237,6 @@ class Settings(BaseSettings):
         passwords = (self.neo4j_password, self.embed_job_database_password, self.openai_api_key)
         broker_password = urlsplit(self.celery_broker_url).password
         return [text for text in (*(_plain(password) for password in passwords), broker_password) if text]
-
-
-def suspicious_names(environment: Mapping[str, str] | None = None) -> list[str]:
-    """One line for each variable that looks like one of ours with a typing error."""
-    known = [name.upper() for name in Settings.model_fields] + ["REDIS_URL"]
-    lines = []
-    for name in sorted(os.environ if environment is None else environment):
-        if name.startswith(OUR_PREFIXES) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-            if near:
-                lines.append(f"{name} is not a setting; did you mean {near[0]}?")
-    return lines
 
 
 def _plain(secret: SecretStr | None) -> str | None:

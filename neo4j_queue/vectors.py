@@ -9,7 +9,7 @@ from neo4j import ManagedTransaction, Record
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows
-from neo4j_queue.entities import Coverage, EntityText, VectorWrite
+from neo4j_queue.entities import OUTBOX_LABEL, Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.text import TextRecipe, content_hash
 
@@ -172,6 +172,14 @@ class EntityVectors:
         # The counts are read one after the other: under writes they may disagree by a few.
         stale = max(0, entities - missing - fresh)
         return Coverage(entities=entities, fresh=fresh, stale=stale, missing=missing)
+
+    def without_key(self, *, pending: bool = False) -> int:
+        """How many current entities (of the outbox: `pending`) have no text as their key and are never embedded.
+
+        Where there are none, only two counts are compared.
+        """
+        among = OUTBOX_LABEL if pending else self.label
+        return int(self.database.read(self._statement("without_key", among=among))[0]["entities"])
 
     def _statement(self, name: str, **identifiers: str) -> str:
         return statement(f"graph/{name}", label=self.label, key=self.key, **identifiers)

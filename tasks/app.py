@@ -17,6 +17,13 @@ CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "cel
 app = Celery("neo4j-queue")
 app.config_from_object("celeryconfig")
 
+_fingerprint: str | None = None
+
+
+def fingerprint() -> str | None:
+    """That of the settings with which this worker started; None in a process that is no worker."""
+    return _fingerprint
+
 
 @signals.setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
@@ -28,7 +35,8 @@ def keep_our_logging(**_: Any) -> None:
 @signals.celeryd_init.connect
 def check_worker(sender: str | None = None, **_: Any) -> None:
     """Before a worker forks: settings, services, schema."""
-    _check(Role.WORKER, sender)
+    global _fingerprint
+    _fingerprint = _check(Role.WORKER, sender)
 
 
 @signals.beat_init.connect
@@ -37,8 +45,11 @@ def check_beat(**_: Any) -> None:
     _check(Role.BEAT, None)
 
 
-def _check(role: Role, name: str | None) -> None:
-    """Signal handlers swallow every exception but `SystemExit`, so that is what stops the boot."""
+def _check(role: Role, name: str | None) -> str:
+    """Returns the settings' fingerprint.
+
+    Signal handlers swallow every exception but `SystemExit`, so that is what stops the boot.
+    """
     process: log.Process = "beat" if role is Role.BEAT else "worker"
     log.configure(process)
     if name:
@@ -48,7 +59,7 @@ def _check(role: Role, name: str | None) -> None:
         log.configure(process, settings)
         if name:
             log.set_worker_id(name)
-        boot.check(settings, role, ping_broker=lambda: broker.ping(settings.celery_broker_url))
+        return boot.check(settings, role, ping_broker=lambda: broker.ping(settings.celery_broker_url))
     except Neo4jQueueError as error:
         for line in str(error).splitlines():
             log.get_logger().critical("boot_refused", role=role, problem=line)

@@ -10,7 +10,7 @@ from celery.worker.control import inspect_command
 from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
 from tasks import resources
-from tasks.app import app
+from tasks.app import app, fingerprint
 
 # Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
 ANSWER_TIMEOUT_S = 1.0
@@ -28,13 +28,14 @@ _rounds = itertools.count()
 
 @inspect_command()
 def embed_census(state: Any) -> dict[str, Any]:
-    """`celery -A tasks inspect embed_census`: slots of this worker, and the leases that it executes right now."""
+    """`celery -A tasks inspect embed_census`: this worker's slots, the leases that it executes, its settings."""
     consumer = state.consumer
     serves = {queue.name for queue in consumer.task_consumer.queues}
     leases = dict(
         request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_TASK
     )
-    return {"slots": consumer.pool.limit if "embed" in serves else 0, "leases": leases}
+    slots = consumer.pool.limit if "embed" in serves else 0
+    return {"slots": slots, "leases": leases, "fingerprint": fingerprint()}
 
 
 def take() -> tuple[list[Worker], dict[str, list[str]]]:
@@ -59,7 +60,8 @@ def take() -> tuple[list[Worker], dict[str, list[str]]]:
                 continue
             leases |= said["leases"]
             if said["slots"]:
-                workers.append(Worker(name, slots=said["slots"], leases=len(said["leases"])))
+                mark = said.get("fingerprint")
+                workers.append(Worker(name, said["slots"], len(said["leases"]), fingerprint=mark))
     return workers, leases
 
 

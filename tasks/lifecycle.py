@@ -16,7 +16,7 @@ from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tasks import resources
-from tasks.app import app
+from tasks.app import app, fingerprint
 
 # First acts that waited this long in the broker were done by someone else.
 FIRST_ACT_EXPIRES_S = 60.0
@@ -66,7 +66,7 @@ def begin(sender: Any, **_: Any) -> None:
     """Tells the census that we are here, and takes back what a dead predecessor left."""
     if _serves("embed"):
         # By ourselves: the heartbeat's question may come before we can hear it.
-        slots = Worker(sender.hostname, slots=sender.pool.limit, leases=0)
+        slots = Worker(sender.hostname, slots=sender.pool.limit, fingerprint=fingerprint())
         _tell_census("hello", lambda queue: queue.record_census([slots]))
     # Before the recovery: work that outlived our absence still has its lock extended. An embed worker has none yet.
     first_acts = ["tasks.upkeep.heartbeat"] if _serves("control") else []

@@ -5,6 +5,11 @@ typer and its neighbours at the top, and everything heavy (drivers, tables, the 
 that needs it, so that `--help` answers at once.
 """
 
+# ruff: noqa: E402 (the first import looks after Ctrl-C during the others)
+from neo4j_queue.cli import interrupt
+
+interrupt.end_at_once_while_loading()
+
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
@@ -29,7 +34,6 @@ GROUPS = (
     "search",
     "mock_provider",
 )
-INTERRUPTED = 130  # what a shell gives for a program ended by Ctrl-C
 UNEXPECTED = 1
 
 
@@ -41,7 +45,7 @@ class Edge(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _say("interrupted; what was done until then is kept")
-            raise SystemExit(INTERRUPTED) from None
+            raise SystemExit(interrupt.INTERRUPTED) from None
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
@@ -57,14 +61,17 @@ def _is_usage(error: Exception) -> bool:
 
 def _explained(error: Exception) -> int:
     """Says what went wrong, one line per problem; returns the exit code."""
-    from neo4j_queue.boot import exit_code_of, explain
+    from neo4j_queue.boot import exit_code_of, explain, missing_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.setting_types import without_password
+    from neo4j_queue.settings import Settings
 
     if isinstance(error, SettingsError):
         lines = error.problems
     elif isinstance(error, Neo4jQueueError):
         lines = [str(error)]
+    elif (line := missing_database(error, Settings.lenient())) is not None:
+        lines = [line]
     elif classify(error).kind is FaultKind.UNKNOWN:
         lines = [f"unexpected {type(error).__name__}: {explain(error)} (run it with --debug to see where)"]
     else:
@@ -107,21 +114,32 @@ def _options(
     log_format: Annotated[
         str, typer.Option(metavar="json|console", help="Log lines on stderr (default: LOG_FORMAT).")
     ] = "",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show what libraries log as well, such as a database's retries.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
     version: Annotated[  # noqa: ARG001 (the callback acts on it)
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    log_format = log_format.lower()
     if log_format not in ("", "json", "console"):
         raise typer.BadParameter("must be json or console", param_hint="--log-format")
     session.options.style = log_format or None
+    session.options.verbose = verbose
     session.options.debug = debug
 
 
 for _group in GROUPS:
     import_module(f"{__name__}.{_group}").register(app)
+interrupt.as_ever()
 
 
 def main() -> None:
     """The console script."""
-    app(prog_name="neo4j-queue")
+    interrupt.end_at_once_while_loading()
+    try:
+        app(prog_name="neo4j-queue")
+    except KeyboardInterrupt:  # before the command line was read: after that `Edge` sees to it
+        print(interrupt.LINE, file=sys.stderr)
+        raise SystemExit(interrupt.INTERRUPTED) from None

@@ -7,6 +7,9 @@ import typer
 
 from neo4j_queue.cli import output, session
 
+# Whoever means longer than a year means `for good`: that is no pause.
+LONGEST_S = 365 * 86_400
+
 
 def register(app: typer.Typer) -> None:
     """Adds this module's commands."""
@@ -16,7 +19,9 @@ def register(app: typer.Typer) -> None:
 
 
 def pause(
-    seconds: Annotated[float, typer.Argument(min=0, help="How long.")],
+    seconds: Annotated[
+        float, typer.Argument(min=0, max=LONGEST_S, metavar="SECONDS", help="How long, in seconds.")
+    ],
     reason: Annotated[
         str, typer.Option(help="Why; `status` and `doctor` show it.")
     ] = "paused by an operator",

@@ -31,7 +31,10 @@ def demo(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many entities.")] = None,
     provider: Annotated[
-        Provider, typer.Option(help="Who makes the vectors; auto: openai with a key, else local.")
+        Provider,
+        typer.Option(
+            case_sensitive=False, help="Who makes the vectors; auto: openai with a key, else local."
+        ),
     ] = Provider.LOCAL,
     stop: Annotated[
         bool, typer.Option("--stop/--keep", help="Stop the services at the end, or keep them to look around.")

@@ -52,16 +52,22 @@ def enqueue(
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
     from neo4j_queue.reconcile import Scope, pages, sweep
+    from neo4j_queue.survey import strangers
 
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
+        for line in strangers(graph.database, both.settings):
+            session.warn(line)
+        if not dry_run:
+            session.warn_of_other_workers(queue.workers, both.settings, graph.database)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
             return
         if dry_run:
             entities = (lambda: graph.coverage().entities) if everything else None
             cost.dry_run(both, pages(graph, scope), leave_failed=True, total=entities, json=json)
+            _tell_left_out(graph, graph.without_key())
             return
         nudge = session.nudger()
         with output.progress("entities") as advance:
@@ -79,6 +85,14 @@ def enqueue(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
             f"{done.fresh:,} fresh."
         )
+    _tell_left_out(graph, done.without_key)
+
+
+def _tell_left_out(graph: "EntityGraph", count: int) -> None:
+    from neo4j_queue.survey import left_out
+
+    if count:
+        session.warn(left_out(count, graph.label, graph.key))
 
 
 def _named(both: session.Both, names: Sequence[str], *, dry_run: bool, json: bool) -> None:
@@ -128,12 +142,17 @@ def repair(
     """
     from neo4j_queue.repair import force_generate_embedding, selected
 
+    most = _limit(limit)
     with session.open_both() as both:
         if dry_run:
             # Those in the page have no job, or one that ended well; the one named may have any.
-            cost.dry_run(both, [selected(both.graph, both.queue, name, limit)], leave_failed=False, json=json)
+            page = selected(both.graph, both.queue, name, most)
+            cost.dry_run(both, [page], leave_failed=False, json=json)
+            _tell_missed(both.graph, name, len(page), most)
             return
-        answer = force_generate_embedding(both.graph, both.queue, name, limit)
+        session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
+        answer = force_generate_embedding(both.graph, both.queue, name, most)
+        _tell_missed(both.graph, name, answer.get("discovered", 0), most)
     session.nudge()
     if json:
         output.print_json(answer)
@@ -145,3 +164,19 @@ def repair(
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)
+
+
+def _limit(given: str) -> int:
+    """The limit as the task takes it too: what is no number from 1 to 1,000 becomes one, and that is said here."""
+    from neo4j_queue.repair import bounded_limit
+
+    most = bounded_limit(given)
+    if str(most) != given.strip():
+        session.warn(f"--limit {given}: not a number from 1 to 1000, so {most} is used")
+    return most
+
+
+def _tell_missed(graph: "EntityGraph", name: str | None, found: int, limit: int) -> None:
+    """A page that is full was not looked for to the end of the graph, and nobody asks what it left out."""
+    if not name and found < limit:
+        _tell_left_out(graph, graph.without_key())

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BAD = 1
+# All of them are held in memory and printed.
+LIST_MAX = 100_000
+HTTP_MIN, HTTP_MAX = 100, 599
 # Properties of a job that are times (epoch ms), shown as such to people.
 TIMES = frozenset({"created_at", "available_at", "leased_at", "started_at", "processed_at", "lock_until"})
 
@@ -40,6 +43,17 @@ class Reason(StrEnum):
     WORKER_LOST = "worker_lost"
 
 
+def _http_status(text: str) -> int:
+    """The number of `--status`. Whoever gives a name there is told where names belong."""
+    if text.isdecimal() and HTTP_MIN <= int(text) <= HTTP_MAX:
+        return int(text)
+    categories, reasons = ", ".join(Category), ", ".join(Reason)
+    raise typer.BadParameter(
+        f"{text!r} is not an HTTP status ({HTTP_MIN} to {HTTP_MAX}). "
+        f"By name: --category {categories}; --reason {reasons}."
+    )
+
+
 def register(app: typer.Typer) -> None:
     """Adds this module's commands."""
     jobs = typer.Typer(no_args_is_help=True, help="List jobs, or show one with everything known about it.")
@@ -51,9 +65,11 @@ def register(app: typer.Typer) -> None:
 
 
 def list_jobs(
-    status: Annotated[JobStatus | None, typer.Option(help="Only jobs in this state.")] = None,
+    status: Annotated[
+        JobStatus | None, typer.Option(case_sensitive=False, help="Only jobs in this state.")
+    ] = None,
     entity: Annotated[str | None, typer.Option(help="Only jobs of this entity.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=LIST_MAX, help="At most this many.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """List jobs, newest first.
@@ -121,9 +137,18 @@ def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
 
 def retry(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Only these jobs.")] = None,
-    category: Annotated[Category | None, typer.Option(help="Only failures of this category.")] = None,
-    reason: Annotated[Reason | None, typer.Option(help="Only jobs that failed for this reason.")] = None,
-    status: Annotated[int | None, typer.Option(help="Only failures with this HTTP status.")] = None,
+    category: Annotated[
+        Category | None, typer.Option(case_sensitive=False, help="Only failures of this category.")
+    ] = None,
+    reason: Annotated[
+        Reason | None, typer.Option(case_sensitive=False, help="Only jobs that failed for this reason.")
+    ] = None,
+    status: Annotated[
+        int | None,
+        typer.Option(
+            parser=_http_status, metavar="STATUS", help="Only failures with this HTTP status, such as 503."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:

@@ -20,6 +20,9 @@ PLAIN_EVERY_S = 5.0
 MODEL = "mock-provider"
 DIMENSIONS = 1536
 
+# No client waits for an answer that long.
+LONGEST_S = 3_600
+
 
 def register(app: typer.Typer) -> None:
     """Adds this module's command."""
@@ -32,7 +35,7 @@ def mock_provider(
     dimensions: Annotated[
         int, typer.Option(min=1, max=4096, help="Width of vectors, where the request asks for none.")
     ] = DIMENSIONS,
-    latency: Annotated[float, typer.Option(min=0, help="Seconds before each answer.")] = 0.05,
+    latency: Annotated[float, typer.Option(min=0, max=LONGEST_S, help="Seconds before each answer.")] = 0.05,
     share_429: Annotated[
         float, typer.Option("--share-429", min=0, max=1, help="Share of requests refused with 429.")
     ] = 0.0,
@@ -45,7 +48,9 @@ def mock_provider(
     share_slow: Annotated[
         float, typer.Option(min=0, max=1, help="Share of requests that take --slow seconds.")
     ] = 0.0,
-    slow: Annotated[float, typer.Option(min=0, help="Seconds that a slow answer takes.")] = 5.0,
+    slow: Annotated[
+        float, typer.Option(min=0, max=LONGEST_S, help="Seconds that a slow answer takes.")
+    ] = 5.0,
     seed: Annotated[int, typer.Option(help="The same seed: the same requests go wrong.")] = 0,
     requests_per_minute: Annotated[
         int | None, typer.Option(min=1, help="Answer 429 above, in any sliding minute.")

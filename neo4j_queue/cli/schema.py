@@ -28,8 +28,10 @@ def init(
 ) -> None:
     """Prepare both databases: constraints, indexes, control node.
 
-    Creates what is missing and drops nothing; safe to run again, and from several machines at once. Waits until
-    every index is online. With --check it changes nothing, and exit code 78 says that something is missing.
+    Creates what is missing; safe to run again, and from several machines at once. Waits until every index is online.
+    In the graph this includes a uniqueness constraint on EMBED_ENTITY_KEY of EMBED_ENTITY_LABEL: from then on Neo4j
+    refuses a second node with the same key. It drops nothing but its own full-text index, to make it anew when the
+    text properties changed. With --check it changes nothing, and exit code 78 says that something is missing.
 
     \b
     Examples:
@@ -38,6 +40,7 @@ def init(
     """
     from neo4j_queue import boot, schema
     from neo4j_queue.errors import SettingsError
+    from neo4j_queue.survey import strangers
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
@@ -57,6 +60,8 @@ def init(
                     schema.migrate_jobs(jobs, progress=built),
                     schema.migrate_graph(graph, settings, progress=built),
                 ]
+        for line in strangers(graph, settings):
+            session.warn(line)
     if json:
         output.print_json({"ok": all(r.ok for r in reports), "databases": [asdict(r) for r in reports]})
     else:
@@ -98,7 +103,7 @@ def doctor(
     from tasks import broker
 
     try:
-        settings = session.load_settings()
+        settings = session.load_settings(warn_of_names=False)  # they are findings
     except SettingsError as error:
         findings = [Finding("settings", Grade.BAD, problem) for problem in error.problems]
         _diagnose(findings, json)

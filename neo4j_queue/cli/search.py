@@ -1,6 +1,6 @@
 """`search`: find entities by meaning."""
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -29,6 +29,8 @@ def search(
       neo4j-queue search "compress a file"
       neo4j-queue search "who invented the loom" --limit 3 --json | jq -r '.[].entity'
     """
+    from neo4j.exceptions import ClientError
+
     from neo4j_queue.embedders import open_embedder
 
     if not query.strip():
@@ -37,6 +39,8 @@ def search(
         embedder = open_embedder(both.settings)
         try:
             hits = both.graph.search(query, limit, embed=lambda text: embedder.embed([text]).vectors[0])
+        except ClientError as error:
+            _explain(both, error)
         finally:
             embedder.close()
         snippets = [" ".join(both.graph.recipe.text(hit.properties).split())[:SNIPPET_CHARS] for hit in hits]
@@ -57,3 +61,15 @@ def search(
         output.print_table("", ["score", "entity", "text"], rows)
     if not hits:
         session.refuse("nothing found; `neo4j-queue status` shows how many entities have a vector")
+
+
+def _explain(both: session.Both, error: Exception) -> NoReturn:
+    """Raises `SettingsError` with what is wrong with the index and what to do, else the error itself."""
+    from neo4j_queue.errors import SettingsError
+    from neo4j_queue.schema import GraphSchema, indexes
+    from neo4j_queue.search_indexes import search_problems
+
+    problems = search_problems(GraphSchema.from_settings(both.settings), indexes(both.graph.database))
+    if problems:
+        raise SettingsError(problems[:1]) from error
+    raise error

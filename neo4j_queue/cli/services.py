@@ -42,7 +42,8 @@ Directory = Annotated[
 AnyEngine = Annotated[
     Engine,
     typer.Option(
-        help="local: processes of this machine; docker: compose.yaml; external: only check configured URIs."
+        case_sensitive=False,
+        help="local: processes of this machine; docker: compose.yaml; external: only check configured URIs.",
     ),
 ]
 Service = dict[str, object]

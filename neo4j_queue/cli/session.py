@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from neo4j_queue.database import Database
     from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.jobs import Worker
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.settings import Settings
     from tasks.nudge import Nudge
@@ -21,29 +22,39 @@ if TYPE_CHECKING:
 RETRY_TIME_S = 3.0
 # A database that is frozen, not closed, keeps a socket open and silent; its driver would wait for minutes.
 ANSWER_WITHIN_S = 20.0
+# Which graph this is, is worth a moment and no longer: it only makes a warning more exact.
+GRAPH_ID_WITHIN_S = 3.0
 
 T = TypeVar("T")
 
 
 @dataclass
 class Options:
-    """What stands before the command: `--log-format`, `--debug`."""
+    """What stands before the command: `--log-format`, `--verbose`, `--debug`."""
 
     style: str | None = None
+    verbose: bool = False
     debug: bool = False
 
 
 options = Options()
 
 
-def load_settings(*, needs_retention: bool = False) -> "Settings":
-    """The settings, with logging set up by them. Raises `SettingsError`."""
+def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) -> "Settings":
+    """The settings, with logging set up by them. Raises `SettingsError`.
+
+    `warn_of_names`: variables that look like settings and are none get a line each.
+    """
     from neo4j_queue import log
+    from neo4j_queue.setting_names import suspicious_names
     from neo4j_queue.settings import Role, Settings
 
-    log.configure("cli", style=options.style)
+    log.configure("cli", style=options.style, quiet_libraries=not options.verbose)
+    if warn_of_names:
+        for line in suspicious_names():
+            warn(line)
     settings = Settings.load(Role.CLI, needs_retention=needs_retention)
-    log.configure("cli", settings, style=options.style)
+    log.configure("cli", settings, style=options.style, quiet_libraries=not options.verbose)
     return settings
 
 
@@ -117,6 +128,28 @@ def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) 
     if error is not None:
         raise error
     return cast(T, answer)
+
+
+def warn_of_other_workers(
+    workers: "Callable[[], Iterable[Worker]]", settings: "Settings", graph: "Database | None"
+) -> None:
+    """Warns in one line when workers of the census run with other settings than the caller's.
+
+    `graph` is None where it is known not to answer: then all but the graph itself is compared.
+    """
+    from neo4j_queue import agreement
+    from neo4j_queue.errors import TemporarilyUnavailable
+
+    there = list(workers())
+    if not there:
+        return
+    try:
+        own = in_time("the graph", lambda: agreement.fingerprint(settings, graph), GRAPH_ID_WITHIN_S)
+    except TemporarilyUnavailable:
+        own = agreement.fingerprint(settings, None)
+    line = agreement.disagreement(there, own)
+    if line is not None:
+        warn(line)
 
 
 def nudger() -> "Nudge":

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 BAD = 1
 TEMPORARY = 75
+# A probe that asks for the health has a timeout of its own; a broker that is well answers in milliseconds.
+BROKER_WITHIN_S = 5.0
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,8 @@ def status(
     with session.open_both() as both:
         state = session.in_time("the jobs database", both.queue.status)
         coverage = _coverage(both.graph)
+        graph = both.graph.database if coverage is not None else None
+        session.warn_of_other_workers(lambda: state.workers, both.settings, graph)
     if json:
         output.print_json(_contract(state, coverage))
     else:
@@ -112,16 +116,27 @@ def health(
 ) -> None:
     """Say how embedding fares: HEALTHY, DEGRADED or CRITICAL, and why.
 
-    Judged by the last 100 verdicts of all workers. Exit code 0 for HEALTHY, 1 for anything else.
+    Judged by the last 100 verdicts of all workers, by whether there are workers when there are jobs, and by whether
+    the broker answers within 5 seconds. Exit code 0 for HEALTHY, 1 for anything else.
 
     \b
     Examples:
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
-    with session.open_queue() as queue:
-        found = session.in_time("the jobs database", queue.health)
-    answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at)}
+    from neo4j_queue.health import observed
+    from neo4j_queue.queue import EmbedQueue
+
+    settings = session.load_settings()
+    with session.open_databases(settings) as (graph, jobs):
+        queue = EmbedQueue(jobs, settings)
+        window = session.in_time("the jobs database", queue.health)
+        status = session.in_time("the jobs database", queue.status)
+        session.warn_of_other_workers(lambda: status.workers, settings, graph)
+    workers = len(status.workers)
+    broker = _broker_trouble(settings.celery_broker_url)
+    found = observed(window, unfinished=status.unfinished, workers=workers, broker=broker)
+    answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
     if json:
         output.print_json(answer)
     else:
@@ -136,7 +151,20 @@ def health(
             "success rate": rate,
             "last success": output.iso(found.last_success_at),
             "errors": patterns,
+            "workers": workers or "no workers",
         }
         output.print_facts("", {name: value for name, value in facts.items() if value != []})
     if found.state != "HEALTHY":
         raise typer.Exit(BAD)
+
+
+def _broker_trouble(url: str) -> str | None:
+    """Why the broker cannot be used, or None."""
+    from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+    from tasks import broker
+
+    try:
+        session.in_time("the broker", lambda: broker.ping(url), BROKER_WITHIN_S)
+    except (TemporarilyUnavailable, SettingsError) as error:
+        return str(error)
+    return None

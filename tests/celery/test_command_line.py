@@ -1,6 +1,7 @@
 """The command line on real databases: what it prints for programs, and what it changes."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.jobs import JobRequest
+from neo4j_queue.agreement import fingerprint
+from neo4j_queue.jobs import JobRequest, Worker
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import ROOT
 from tests.waiting import wait_until
@@ -20,6 +22,8 @@ STATUS_KEYS = [
 ]  # fmt: skip
 
 REFUSED = 78
+# A worker in the census counts for minutes, however slowly a command starts.
+LONG_REMEMBERED = {"EMBED_JOB_HEARTBEAT_INTERVAL_MS": "120000", "EMBED_JOB_LOCK_DURATION_MS": "300000"}
 
 Run = Callable[..., Any]
 
@@ -32,9 +36,12 @@ def world(make_world: MakeWorld) -> World:
 
 @pytest.fixture
 def run(world: World, tmp_path: Path) -> Run:
-    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code."""
+    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code.
 
-    def run(*arguments: str, code: int = 0, **environment: str) -> Any:
+    `both`: everything that it wrote, the answer and what was said beside it.
+    """
+
+    def run(*arguments: str, code: int = 0, both: bool = False, **environment: str) -> Any:
         done = subprocess.run(
             [sys.executable, "-m", "neo4j_queue.cli", *arguments],
             cwd=tmp_path,
@@ -44,7 +51,9 @@ def run(world: World, tmp_path: Path) -> Run:
             timeout=120,
             check=False,
         )
-        assert done.returncode == code, done.stderr
+        assert done.returncode == code, done.stderr + done.stdout
+        if both:
+            return done.stdout + done.stderr
         if "--json" in arguments:
             return json.loads(done.stdout)
         return done.stderr if code == REFUSED else done.stdout
@@ -73,6 +82,26 @@ def test_a_jobs_database_that_is_not_prepared_names_the_command_that_prepares_it
     assert said.strip() == "neo4j-queue: the jobs database is not prepared: run neo4j-queue init"
 
 
+@pytest.mark.parametrize(
+    "command", [["init"], ["status"], ["enqueue", "--all"], ["search", "x"]], ids=" ".join
+)
+def test_a_graph_database_that_does_not_exist_is_named_with_its_variable(
+    world: World, run: Run, command: list[str]
+) -> None:
+    said = run(*command, code=REFUSED, NEO4J_DATABASE="nope")
+    uri = world.settings.neo4j_uri
+    assert said.strip() == f"neo4j-queue: NEO4J_DATABASE=nope: {uri} has no database of this name"
+
+
+@pytest.mark.parametrize("command", [["init"], ["status"], ["health"], ["pause", "1"]], ids=" ".join)
+def test_a_jobs_database_that_does_not_exist_is_named_with_its_variable(
+    world: World, run: Run, command: list[str]
+) -> None:
+    said = run(*command, code=REFUSED, EMBED_JOB_DATABASE_NAME="nope")
+    uri = world.settings.embed_job_database_uri
+    assert said.strip() == f"neo4j-queue: EMBED_JOB_DATABASE_NAME=nope: {uri} has no database of this name"
+
+
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
     world.create(2)
     answer = run("status", "--json", code=75, NEO4J_URI="bolt://127.0.0.1:9")
@@ -87,6 +116,29 @@ def test_health_says_healthy_by_words_and_by_its_exit_code(world: World, run: Ru
     assert "the key is wrong" in answer["reasons"][0]
 
 
+def test_health_is_degraded_while_nobody_works_on_jobs(world: World, run: Run) -> None:
+    idle = run("health", both=True)
+    assert "HEALTHY" in idle
+    assert "no workers" in idle
+    world.create(2)
+    answer = run("health", "--json", code=1)
+    assert (answer["state"], answer["workers"]) == ("DEGRADED", 0)
+    assert answer["reasons"] == ["2 jobs to do and no workers: start one with `celery -A tasks worker`"]
+    world.queue.record_census([Worker("w@host", 1)])
+    answer = run("health", "--json", **LONG_REMEMBERED)
+    assert (answer["state"], answer["workers"], answer["reasons"]) == ("HEALTHY", 1, [])
+
+
+def test_health_is_degraded_without_a_broker_and_does_not_wait_for_one(world: World, run: Run) -> None:
+    with socket.socket() as deaf:  # accepts, and never says a word
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        for port in (9, deaf.getsockname()[1]):
+            answer = run("health", "--json", code=1, CELERY_BROKER_URL=f"redis://127.0.0.1:{port}/0")
+            assert answer["state"] == "DEGRADED"
+            assert "the broker cannot be reached" in answer["reasons"][0]
+
+
 def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
     until = run("pause", "3600", "--reason", "maintenance", "--json")["paused_until"]
     assert run("status", "--json")["paused_until"] == until
@@ -99,10 +151,31 @@ def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
 def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> None:
     world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
     assert run("enqueue", "--missing", "--json")["queued"] == 25
-    assert run("enqueue", "--all", "--json") == {"seen": 25, "fresh": 0, "queued": 0, "standing": 25}
+    assert run("enqueue", "--all", "--json") == {
+        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0,
+    }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
     run("enqueue", "own8", "nobody", code=1)
+
+
+@pytest.mark.parametrize("command", [["enqueue", "--all"], ["repair"], ["doctor"]], ids=" ".join)
+def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
+    world: World, run: Run, command: list[str]
+) -> None:
+    world.graph_db.write("CREATE (:Entity {name: 'good'}), (:Entity {name: 7}), (:Entity {name: 8})")
+    said = run(*command, both=True, code=1 if command == ["doctor"] else 0)
+    assert said.count("2 :Entity without a text in `name`") == 1
+    assert "EMBED_ENTITY_KEY=uid" in said
+
+
+@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["init", "--check"]], ids=" ".join)
+def test_a_label_that_no_node_has_is_named(world: World, run: Run, command: list[str]) -> None:
+    world.graph_db.write("CREATE (:Entity {name: 'good'})")
+    # A label without indexes: `init --check` says so too.
+    code = 78 if command[0] == "init" else 0
+    said = run(*command, both=True, code=code, EMBED_ENTITY_LABEL="Entitty")
+    assert "EMBED_ENTITY_LABEL=Entitty: no node of the graph has this label; did you mean Entity?" in said
 
 
 def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
@@ -110,6 +183,11 @@ def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
     assert run("repair", "own3", "--json")["mode"] == "specific"
     answer = run("repair", "--limit", "3", "--json")
     assert (answer["mode"], answer["limit"], answer["newly_scheduled"]) == ("batch", 3, 3)
+    # As the task does (D6), but a person is told.
+    for given, most in (("-3", 10), ("many", 10), ("1001", 1_000)):
+        said = run("repair", "--limit", given, "--json", both=True)
+        assert f'"limit": {most}' in said
+        assert f"--limit {given}: not a number from 1 to 1000, so {most} is used" in said
     assert run("repair", "nobody", code=1) == ""
 
 
@@ -198,6 +276,11 @@ def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World,
     assert "e1" in run("search", text)
 
 
+def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:
+    said = run("search", "x", code=REFUSED, NEO4J_VECTOR_INDEX="none_yet", EMBED_ENTITY_LABEL="Unprepared")
+    assert said.strip() == "neo4j-queue: vector index none_yet is missing: run neo4j-queue init"
+
+
 def lease_and_embed(world: World) -> None:
     """The work of a worker, in this process."""
     from neo4j_queue.embedders import open_embedder
@@ -247,14 +330,33 @@ def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
     assert "neo4j-queue init" in bad(run(*doctor, code=1))["jobs schema"]
 
 
+@pytest.mark.parametrize(
+    "command", [["status"], ["health"], ["enqueue", "e1"], ["repair"], ["doctor"]], ids=" ".join
+)
+def test_a_worker_with_other_settings_is_named(world: World, run: Run, command: list[str]) -> None:
+    world.create(2)
+    others = world.settings.model_copy(update={"embed_entity_label": "Book"})
+    world.queue.record_census([Worker("old@host", 1, fingerprint=fingerprint(others, world.graph_db))])
+    said = run(*command, both=True, **LONG_REMEMBERED)
+    assert "worker old@host runs with other settings than yours (label)" in said
+    assert "restart it" in said
+
+
+def test_a_worker_with_the_same_settings_is_not_named(world: World, run: Run) -> None:
+    same = fingerprint(world.settings, world.graph_db)
+    world.queue.record_census([Worker("good@host", 1, fingerprint=same)])
+    assert "other settings" not in run("status", both=True, **LONG_REMEMBERED)
+
+
 def test_doctor_is_content_when_everything_is_there(world: World, run: Run) -> None:
     world.celery.control()
     world.celery.embed()
-    wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
+    (worker,) = wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
 
-    answer = run("doctor", "--json")
+    answer = run("doctor", "--json", **LONG_REMEMBERED)
     assert answer["ok"] is True
     assert not bad(answer)
+    assert worker.fingerprint == fingerprint(world.settings, world.graph_db)
     graph = next(each for each in answer["findings"] if each["subject"] == "graph database")
     assert "5." in graph["detail"]
     assert "community" in graph["detail"]

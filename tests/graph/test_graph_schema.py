@@ -1,5 +1,6 @@
 """The schema of the graph: made beside the user's data, never at its cost."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,7 +25,7 @@ def papers(graph_db: Database, make_settings: Callable[..., Settings]) -> Iterat
     def drop() -> None:
         graph_db.autocommit("MATCH (n) DETACH DELETE n")
         for index in indexes(graph_db).values():
-            if index.labels == ["Paper"] or index.properties == ["doi"]:
+            if index.labels in (["Paper"], ["Person"]) or index.properties == ["doi"]:
                 kind, name = ("CONSTRAINT", index.constraint) if index.constraint else ("INDEX", index.name)
                 graph_db.autocommit(f"DROP {kind} `{name}` IF EXISTS")
 
@@ -116,17 +117,112 @@ def test_an_index_of_other_dimensions_is_an_error_with_both_numbers_and_stays(
     assert config["vector.dimensions"] == 8
 
 
+def vector_index(name: str, dimensions: int, similarity: str = "cosine", on: str = "Paper") -> str:
+    return (
+        f"CREATE VECTOR INDEX `{name}` FOR (n:{on}) ON n.embedding OPTIONS {{indexConfig: "
+        f"{{`vector.dimensions`: {dimensions}, `vector.similarity_function`: '{similarity}'}}}}"
+    )
+
+
+WORDS = "CREATE FULLTEXT INDEX `{}` FOR (n:Paper) ON EACH [{}]"
+TEXT = "n.doi, n.entityType, n.observations"
+
+
+def follow(graph_db: Database, advice: str) -> dict[str, Any]:
+    """Does what the advice says: runs its DROP statement; the settings that it names."""
+    for statement in re.findall(r"DROP \w+ `\w+`", advice):
+        graph_db.autocommit(statement)
+    said = advice.partition("set ")[2]
+    return {name.lower(): value for name, value in re.findall(r"(NEO4J_\w+)=(\w+)", said)}
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param([vector_index(INDEX, 8)], id="own index of another width"),
+        pytest.param([vector_index("old", 8)], id="another index of another width"),
+        pytest.param([vector_index("old", 256)], id="another index that fits"),
+        pytest.param(
+            [vector_index("old", 256), WORDS.format("old_text", TEXT)], id="a whole pair of another name"
+        ),
+        pytest.param(
+            [vector_index("old", 8), WORDS.format("old_text", TEXT)], id="a whole pair of another width"
+        ),
+        pytest.param(
+            [vector_index("old", 256), WORDS.format("old_text", "n.title")], id="a pair over other words"
+        ),
+        pytest.param([vector_index("old", 256, "euclidean")], id="another index that compares otherwise"),
+        pytest.param([vector_index(INDEX, 256, "euclidean")], id="own index that compares otherwise"),
+        pytest.param([vector_index(INDEX, 8, "euclidean")], id="own index of another kind altogether"),
+        pytest.param([f"CREATE INDEX {INDEX} FOR (n:Paper) ON (n.title)"], id="the name is taken"),
+        pytest.param(
+            [f"CREATE INDEX {INDEX} FOR (n:Paper) ON (n.title)", vector_index("old", 8)],
+            id="the name is taken, and an index of another width",
+        ),
+        pytest.param(
+            [vector_index(INDEX, 256, on="Person"), WORDS.format(f"{INDEX}_text", "n.title")],
+            id="the name is another label's",
+        ),
+        pytest.param([WORDS.format("old_text", TEXT)], id="the words are indexed under another name"),
+        pytest.param(
+            [f"CREATE CONSTRAINT {INDEX}_text FOR (n:Paper) REQUIRE n.title IS UNIQUE"],
+            id="the name of the words is a constraint's",
+        ),
+    ],
+)
+def test_advice_about_the_indexes_of_search_is_one_thing_that_then_works(
+    graph_db: Database, papers: Callable[..., Settings], there: list[str]
+) -> None:
+    for statement in there:
+        graph_db.autocommit(statement)
+    graph_db.autocommit("CALL db.awaitIndexes(30)")
+    report = migrate_graph(graph_db, papers())
+    (problem,) = report.problems
+    assert check_graph(graph_db, papers()).problems == report.problems
+    assert problem.endswith("and run neo4j-queue init")
+    wanted = papers(**follow(graph_db, problem))
+    assert migrate_graph(graph_db, wanted).problems == ()
+
+
+def test_our_own_full_text_index_follows_the_text_properties(
+    graph_db: Database, papers: Callable[..., Settings]
+) -> None:
+    migrate_graph(graph_db, papers())
+    graph_db.autocommit("CREATE FULLTEXT INDEX theirs FOR (n:Paper) ON EACH [n.title]")
+    changed = papers(embed_text_properties="title,abstract")
+    (problem,) = check_graph(graph_db, changed).problems
+    assert problem.startswith(f"full-text index {INDEX}_text is over ['doi', 'entityType', 'observations']")
+    assert problem.endswith("run neo4j-queue init, which makes it anew")
+
+    report = migrate_graph(graph_db, changed)
+    assert (report.problems, report.created) == ((), (f"{INDEX}_text",))
+    assert report.notes == (
+        f"{INDEX}_text was over doi, entityType, observations: made anew over title, abstract",
+    )
+    made = indexes(graph_db)
+    assert made[f"{INDEX}_text"].covers("Paper", "title", "abstract")
+    assert made["theirs"].covers("Paper", "title")
+    assert migrate_graph(graph_db, changed).created == ()
+
+
+def test_a_full_text_index_of_another_label_is_left(
+    graph_db: Database, papers: Callable[..., Settings]
+) -> None:
+    graph_db.autocommit(f"CREATE FULLTEXT INDEX {INDEX}_text FOR (n:Person) ON EACH [n.title]")
+    (problem,) = migrate_graph(graph_db, papers()).problems
+    assert f"DROP INDEX `{INDEX}_text` in the graph" in problem
+    assert indexes(graph_db)[f"{INDEX}_text"].labels == ["Person"]
+
+
 def test_another_similarity_is_an_error(graph_db: Database, papers: Callable[..., Settings]) -> None:
     migrate_graph(graph_db, papers())
     (problem,) = check_graph(graph_db, papers(neo4j_similarity_function="euclidean")).problems
     assert "compares by cosine, NEO4J_SIMILARITY_FUNCTION=euclidean" in problem
+    assert "set NEO4J_SIMILARITY_FUNCTION=cosine" in problem
 
 
 def test_indexes_in_the_way_are_named_and_stay(graph_db: Database, papers: Callable[..., Settings]) -> None:
-    graph_db.autocommit(
-        "CREATE VECTOR INDEX old_vectors FOR (n:Paper) ON n.embedding OPTIONS {indexConfig: "
-        "{`vector.dimensions`: 3, `vector.similarity_function`: 'cosine'}}"
-    )
+    graph_db.autocommit(vector_index("old_vectors", 256))
     graph_db.autocommit(
         "CREATE FULLTEXT INDEX old_words FOR (n:Paper) ON EACH [n.observations, n.doi, n.entityType]"
     )
@@ -140,13 +236,3 @@ def test_indexes_in_the_way_are_named_and_stay(graph_db: Database, papers: Calla
     (key,) = report.notes
     assert "drop index `old_key`" in key
     assert {"old_vectors", "old_words", "old_key"} <= indexes(graph_db).keys()
-
-
-def test_an_index_of_the_wanted_name_for_something_else_is_an_error(
-    graph_db: Database, papers: Callable[..., Settings]
-) -> None:
-    graph_db.autocommit(f"CREATE INDEX {INDEX} FOR (n:Paper) ON (n.title)")
-    graph_db.autocommit(f"CREATE FULLTEXT INDEX {INDEX}_text FOR (n:Paper) ON EACH [n.title]")
-    vectors, words = migrate_graph(graph_db, papers()).problems
-    assert f"NEO4J_VECTOR_INDEX={INDEX} is a RANGE index" in vectors
-    assert "['doi', 'entityType', 'observations']" in words

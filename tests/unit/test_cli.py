@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
+from typer.models import ParameterInfo
 
+from neo4j_queue import cli
 from neo4j_queue.cli import app
 from neo4j_queue.cli import jobs as jobs_commands
 from neo4j_queue.errors import ErrorCategory
@@ -119,6 +123,11 @@ def test_help_loads_no_driver_no_celery_and_no_tables(environment: dict[str, str
         ["jobs", "list", "--limit", "0"],
         ["pause", "-1"],
         ["pause", "soon"],
+        ["pause", "inf"],
+        ["pause", "1e12"],
+        ["jobs", "list", "--limit", "99999999999999999999"],
+        ["retry", "--limit", "0"],
+        ["retry", "--status", "-5"],
         ["release"],
         ["enqueue"],
         ["enqueue", "--all", "--missing"],
@@ -182,6 +191,18 @@ def test_doctor_names_each_thing_that_is_down_and_goes_on(environment: dict[str,
     assert answer["ok"] is False
 
 
+def test_a_misspelt_variable_of_env_file_or_environment_is_named_in_a_line_each(
+    environment: dict[str, str],
+) -> None:
+    (Path(environment["HOME"]) / ".env").write_text("EMBED_ENTITY_LABLE=Book\nEMBED_BATCH_SIZE=5\n")
+    environment |= {"EMBEDDING_PROVDER": "mock", "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:10"}
+    done = run(environment, "health")
+    assert said(done.stderr)[:2] == [
+        "neo4j-queue: warning: EMBED_ENTITY_LABLE (in .env) is not a setting; did you mean EMBED_ENTITY_LABEL?",
+        "neo4j-queue: warning: EMBEDDING_PROVDER is not a setting; did you mean EMBEDDING_PROVIDER?",
+    ]
+
+
 def test_debug_shows_where_an_error_comes_from(environment: dict[str, str]) -> None:
     environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
     assert "Traceback" in run(environment, "--debug", "health").stderr
@@ -189,12 +210,73 @@ def test_debug_shows_where_an_error_comes_from(environment: dict[str, str]) -> N
 
 def test_log_lines_are_json_unless_console_is_asked_for(environment: dict[str, str]) -> None:
     environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
-    logged = [line for line in run(environment, "health").stderr.splitlines() if line.startswith("{")]
+    logged = [
+        line for line in run(environment, "--verbose", "health").stderr.splitlines() if line.startswith("{")
+    ]
     assert logged
     assert all(json.loads(line)["worker_id"].startswith("cli@") for line in logged)
-    console = run(environment, "--log-format", "console", "health").stderr
+    console = run(environment, "--verbose", "--log-format", "Console", "health").stderr
     assert not any(line.startswith("{") for line in console.splitlines())
     assert "[warning" in console
+
+
+@pytest.mark.parametrize(("level", "shown"), [("", False), ("INFO", False), ("DEBUG", True)])
+def test_what_libraries_log_is_shown_only_when_asked_for(
+    environment: dict[str, str], level: str, shown: bool
+) -> None:
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    if level:
+        environment["LOG_LEVEL"] = level
+    assert ("Transaction failed" in run(environment, "health").stderr) is shown
+
+
+def parameters() -> Iterator[tuple[str, type, ParameterInfo]]:
+    """Each argument and option of each command: where it is, its type without `None`, what typer knows of it."""
+    groups = [app, *(group.typer_instance for group in app.registered_groups)]
+    for command in (command for group in groups if group for command in group.registered_commands):
+        assert command.callback is not None
+        for name, hint in get_type_hints(command.callback, include_extras=True).items():
+            if name == "return":
+                continue
+            kind, info = get_args(hint)
+            kind = next((each for each in get_args(kind) if each is not type(None)), kind)
+            yield f"{command.callback.__name__} {name}", kind, info
+
+
+def test_every_number_of_the_command_line_has_bounds() -> None:
+    seen = 0
+    for where, kind, info in parameters():
+        if kind not in (int, float) or info.parser is not None or where == "mock_provider seed":
+            continue
+        seen += 1
+        assert info.min is not None, where
+        assert kind is int or info.max is not None, f"{where}: infinity is a float too"
+    assert seen > 15
+
+
+def test_every_choice_of_the_command_line_may_be_written_in_either_case(environment: dict[str, str]) -> None:
+    choices = [
+        (where, info)
+        for where, kind, info in parameters()
+        if isinstance(kind, type) and issubclass(kind, Enum)
+    ]
+    assert len(choices) > 4
+    assert [where for where, info in choices if info.case_sensitive] == []
+    done = run(environment, "jobs", "list", "--status", "FAILED")
+    assert done.returncode == 75, done.stderr  # taken: the database is asked, and is away
+
+
+def test_a_name_for_an_http_status_is_answered_with_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["retry", "--status", "worker_lost"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "'worker_lost' is not an HTTP status (100 to 599)" in said
+    assert "--category TRANSIENT, PERMANENT, CRITICAL" in said
+    assert "--reason permanent_error, max_retries_exceeded, worker_lost" in said
+
+
+def test_the_help_of_pause_has_the_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(["pause", "--help"]) == 0
+    assert "How long, in seconds." in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -219,6 +301,55 @@ def test_an_interrupt_is_exit_code_130_with_a_line(environment: dict[str, str], 
         process.kill()
     assert process.returncode == 130
     assert said(stderr) == ["neo4j-queue: interrupted; what was done until then is kept"]
+
+
+# Sends SIGINT to the program at the moment when it imports a certain module, from where nothing may escape.
+INTERRUPT_AT_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000): pass  # the handler runs here
+sys.meta_path.insert(0, Finder())
+"""
+SCRIPT = "import sys; sys.argv[0] = 'neo4j-queue'; from neo4j_queue.cli import main; main()"
+
+
+@pytest.mark.parametrize("start", [["-m", "neo4j_queue.cli"], ["-c", SCRIPT]], ids=["module", "script"])
+@pytest.mark.parametrize(
+    "module", ["typer", "neo4j_queue.cli.status", "structlog", "neo4j", "neo4j_queue.queue"]
+)
+def test_an_interrupt_while_loading_is_exit_code_130_without_a_trace(
+    environment: dict[str, str], tmp_path: Path, start: list[str], module: str
+) -> None:
+    """Seen to fail without the handler."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT_AT_IMPORT)
+    environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "INTERRUPT_AT": module}
+    done = subprocess.run(
+        [sys.executable, *start, "health"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "neo4j-queue: interrupted\n")
+
+
+def test_an_interrupt_before_the_command_line_is_read_is_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    cli.interrupt.as_ever()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "neo4j-queue: interrupted\n")
 
 
 def wait_for_connection(pid: int, port: int) -> None:

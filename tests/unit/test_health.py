@@ -2,7 +2,7 @@
 
 import pytest
 
-from neo4j_queue.health import OK, HealthState, judge
+from neo4j_queue.health import OK, HealthState, judge, observed
 
 BAD = "TRANSIENT:APITimeoutError"
 
@@ -66,3 +66,21 @@ def test_all_reasons_are_given() -> None:
         "12 failures in a row",
         "halted: bad key",
     )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "unfinished", "workers", "broker", "state", "reasons"),
+    [
+        (".", 0, 0, None, "HEALTHY", 0),
+        (".", 5, 2, None, "HEALTHY", 0),
+        (".", 5, 0, None, "DEGRADED", 1),
+        (".", 0, 0, "refused", "DEGRADED", 1),
+        (".", 5, 0, "refused", "DEGRADED", 2),
+        ("x" * 10, 5, 0, "refused", "CRITICAL", 4),
+    ],
+)
+def test_jobs_without_workers_and_a_broker_out_of_reach_are_no_health(
+    verdicts: str, unfinished: int, workers: int, broker: str | None, state: str, reasons: int
+) -> None:
+    health = observed(judge(window(verdicts)), unfinished=unfinished, workers=workers, broker=broker)
+    assert (health.state, len(health.reasons)) == (HealthState(state), reasons)

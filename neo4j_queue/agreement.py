@@ -1,0 +1,90 @@
+"""What everybody who works on one queue must agree in: the graph, which entities, which text, which model.
+
+A worker that was started with other settings finds none of the caller's entities and ends their jobs without a
+vector. So each worker writes the fingerprint of its settings into the census, and whoever asks for vectors compares.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.embedders import describe
+from neo4j_queue.errors import SettingsError
+from neo4j_queue.jobs import Worker
+from neo4j_queue.settings import Settings
+from neo4j_queue.text import TextRecipe
+
+# Of each part: a change that goes unseen once in four thousand million is seen well enough.
+DIGITS = 8
+
+
+def fingerprint(settings: Settings, graph: Database | None) -> str:
+    """The settings that must agree, such as `graph:0f3a… label:… key:… text:… model:…`; it tells no value.
+
+    The graph is known by the id of its store, since one server has many addresses; that part is left out when the
+    graph does not answer or is not given (None), and so is the model when its width cannot be known.
+    """
+    recipe = TextRecipe.from_settings(settings)
+    parts: dict[str, object] = {
+        "graph": _store(graph) if graph is not None else None,
+        "label": settings.embed_entity_label,
+        "key": settings.embed_entity_key,
+        # Without a template the list, and without both the memento text, are told by their properties.
+        "text": [recipe.properties, settings.embed_text_template, settings.embed_text_properties is None],
+        "model": _model(settings),
+    }
+    return " ".join(f"{name}:{_digest(value)}" for name, value in parts.items() if value is not None)
+
+
+def disagreement(workers: Iterable[Worker], own: str) -> str | None:
+    """One line that names the workers whose settings differ from the fingerprint `own`, or None.
+
+    A part that one of the two does not know is not compared.
+    """
+    ours = _parts(own)
+    differing: dict[str, list[str]] = {}
+    for worker in workers:
+        theirs = _parts(worker.fingerprint or "")
+        other = [name for name, mark in ours.items() if theirs.get(name, mark) != mark]
+        if other:
+            differing[worker.name] = other
+    if not differing:
+        return None
+    names = ", ".join(sorted(differing))
+    parts = ", ".join(name for name in ours if any(name in other for other in differing.values()))
+    if len(differing) == 1:
+        return (
+            f"worker {names} runs with other settings than yours ({parts}) and would end your jobs "
+            "without a vector: restart it"
+        )
+    return (
+        f"workers {names} run with other settings than yours ({parts}) and would end your jobs "
+        "without a vector: restart them"
+    )
+
+
+def _parts(mark: str) -> dict[str, str]:
+    return dict(part.split(":", 1) for part in mark.split() if ":" in part)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:DIGITS]
+
+
+def _store(graph: Database) -> str | None:
+    try:
+        return str(graph.read(statement("server/store"))[0]["id"])
+    except (Neo4jError, DriverError):
+        return None
+
+
+def _model(settings: Settings) -> list[object] | None:
+    try:
+        spec = describe(settings)
+    except SettingsError:
+        return None
+    return [spec.provider, spec.model, spec.dimensions]

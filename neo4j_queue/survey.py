@@ -1,0 +1,59 @@
+"""Do the settings mean nodes that the graph has? A label or a property with a typing error finds nothing, silently."""
+
+import difflib
+from collections.abc import Iterable
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.settings import Settings
+from neo4j_queue.text import TextRecipe
+
+# Entities whose properties are looked at first: a tenth of a second. Only what none of them has is searched for.
+SAMPLE = 1_000
+
+
+def strangers(graph: Database, settings: Settings) -> list[str]:
+    """One line for the label and each property of the settings that no node of the graph carries.
+
+    Nothing about a graph that is empty. The parts of the default text may be missing; they are not looked for.
+    """
+    label = settings.embed_entity_label
+    (found,) = graph.read(statement("graph/survey", label=label), sample=SAMPLE)
+    if not found["entities"]:
+        if not found["nodes"]:
+            return []
+        labels = [row["label"] for row in graph.read(statement("graph/labels"))]
+        return [f"EMBED_ENTITY_LABEL={label}: no node of the graph has this label{_near(label, labels)}"]
+    there = set(found["properties"])
+    return [
+        f"{variable}: no :{label} has a property `{name}`{_near(name, there)}"
+        for variable, name in _meant(settings)
+        if name not in there and not _carried(graph, label, name)
+    ]
+
+
+def _meant(settings: Settings) -> list[tuple[str, str]]:
+    meant = [("EMBED_ENTITY_KEY", settings.embed_entity_key)]
+    for attribute in ("embed_text_properties", "embed_text_template"):
+        if getattr(settings, attribute) is not None:
+            meant += [(attribute.upper(), name) for name in TextRecipe.from_settings(settings).properties]
+    return meant
+
+
+def _carried(graph: Database, label: str, name: str) -> bool:
+    return bool(graph.read(statement("graph/carried", label=label, property=name))[0]["carried"])
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names as a question, whatever its case."""
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+
+
+def left_out(count: int, label: str, key: str) -> str:
+    """The line about so many entities that can never be embedded, and what to do about it."""
+    return (
+        f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector: "
+        f"give them one, such as MATCH (n:{label}) SET n.uid = toString(n.{key}) with EMBED_ENTITY_KEY=uid"
+    )

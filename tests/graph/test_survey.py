@@ -1,0 +1,117 @@
+"""What is left out is said: labels and properties that nothing carries, entities whose key is no text."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from neo4j_queue.database import Database
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.reconcile import Scope, sweep
+from neo4j_queue.settings import Settings
+from neo4j_queue.survey import SAMPLE, left_out, strangers
+
+MakeSettings = Callable[..., Settings]
+
+
+@pytest.fixture
+def books(graph_db: Database, make_settings: MakeSettings) -> Callable[..., list[str]]:
+    """The lines about a graph of three books, with the settings given."""
+    graph_db.write("UNWIND ['a', 'b', 'c'] AS isbn CREATE (:Book {isbn: isbn, title: 'T', summary: 'S'})")
+    usual = {
+        "embed_entity_label": "Book",
+        "embed_entity_key": "isbn",
+        "embed_text_properties": "title,summary",
+    }
+
+    def lines(**overrides: Any) -> list[str]:
+        chosen = {name: value for name, value in {**usual, **overrides}.items() if value is not None}
+        return strangers(graph_db, make_settings(**chosen))
+
+    return lines
+
+
+def test_settings_that_the_graph_knows_and_an_empty_graph_give_no_line(
+    books: Callable[..., list[str]], graph_db: Database
+) -> None:
+    assert books() == []
+    graph_db.write("MATCH (n) DELETE n")
+    assert books(embed_entity_label="Bok") == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "lines"),
+    [
+        (
+            {"embed_entity_label": "Boook"},
+            ["EMBED_ENTITY_LABEL=Boook: no node of the graph has this label; did you mean Book?"],
+        ),
+        (
+            {"embed_entity_label": "book"},
+            ["EMBED_ENTITY_LABEL=book: no node of the graph has this label; did you mean Book?"],
+        ),
+        (
+            {"embed_entity_label": "Zebra"},
+            ["EMBED_ENTITY_LABEL=Zebra: no node of the graph has this label"],
+        ),
+        (
+            {"embed_entity_key": "isbm"},
+            ["EMBED_ENTITY_KEY: no :Book has a property `isbm`; did you mean isbn?"],
+        ),
+        (
+            {"embed_text_properties": "title,sumary"},
+            ["EMBED_TEXT_PROPERTIES: no :Book has a property `sumary`; did you mean summary?"],
+        ),
+        (
+            {"embed_text_properties": None, "embed_text_template": "{Title}: {summary}"},
+            ["EMBED_TEXT_TEMPLATE: no :Book has a property `Title`; did you mean title?"],
+        ),
+        ({"embed_text_properties": None}, []),  # the parts of the default text may all be missing
+    ],
+)
+def test_a_name_that_nothing_carries_is_said_with_the_nearest_one(
+    books: Callable[..., list[str]], wrong: dict[str, Any], lines: list[str]
+) -> None:
+    assert books(**wrong) == lines
+
+
+def test_a_property_that_only_a_late_entity_has_is_found(
+    books: Callable[..., list[str]], graph_db: Database
+) -> None:
+    graph_db.write("UNWIND range(0, $n) AS at CREATE (:Book {isbn: 'n' + at})", n=SAMPLE)
+    graph_db.write("CREATE (:Book {isbn: 'last', blurb: 'B'})")
+    assert books(embed_text_properties="title,blurb") == []
+
+
+@pytest.fixture
+def keyless(graph_db: Database) -> None:
+    """Three good entities, four without a usable key, and such of another label, or soft-deleted."""
+    graph_db.write("CREATE (:Entity {name: 'a'}), (:Entity {name: 'b'}), (:Entity:EmbedPending {name: 'c'})")
+    graph_db.write(
+        "CREATE (:Entity {name: 7}), (:Entity {title: 'no key'}), (:Entity {name: ''}),"
+        " (:Entity:EmbedPending {name: 8}), (:Entity {name: 9, validTo: 1}), (:Other:EmbedPending {name: 1})"
+    )
+
+
+@pytest.mark.usefixtures("keyless")
+@pytest.mark.parametrize(
+    ("scope", "seen", "without"), [(Scope.ALL, 3, 4), (Scope.MISSING, 3, 4), (Scope.OUTBOX, 1, 1)]
+)
+def test_a_sweep_counts_the_entities_whose_key_is_no_text(
+    graph: EntityGraph, queue: EmbedQueue, scope: Scope, seen: int, without: int
+) -> None:
+    done = sweep(graph, queue, scope)
+    assert (done.seen, done.queued, done.without_key) == (seen, seen, without)
+
+
+def test_where_every_key_is_a_text_the_count_is_zero(graph: EntityGraph) -> None:
+    assert graph.without_key() == 0
+    graph.create_entities([{"name": "a"}, {"name": "b"}])
+    assert (graph.without_key(), graph.without_key(pending=True)) == (0, 0)
+
+
+def test_the_line_says_how_many_why_and_what_to_do() -> None:
+    line = left_out(1234, "Book", "id")
+    assert line.startswith("1,234 :Book without a text in `id`")
+    assert "MATCH (n:Book) SET n.uid = toString(n.id) with EMBED_ENTITY_KEY=uid" in line
