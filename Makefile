@@ -26,7 +26,7 @@ demo: tools
 	$(BIN)/neo4j-queue demo $(ARGS)
 
 test: tools
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m tests $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
