@@ -66,6 +66,18 @@ worker_disable_prefetch = True
 # A provider call has its own deadline and the driver its own limits; these end what hangs in spite of them.
 task_soft_time_limit = _lock_s + _request_s
 task_time_limit = _lock_s + _request_s + 30
+# Work in pages, each of which the databases end in bounded time, is not ended for being long. An hour is for what
+# nobody foresaw.
+task_annotations = {
+    name: {"soft_time_limit": 3600, "time_limit": 3630}
+    for name in (
+        "tasks.upkeep.recover_stale",
+        "tasks.upkeep.reconcile",
+        "tasks.upkeep.cleanup",
+        "tasks.repair.force_generate_embedding",
+        "tasks.repair.retry_failed",
+    )
+}
 # SIGQUIT (or SIGTERM with REMAP_SIGTERM=SIGQUIT): so long running batches may finish, then they are released.
 worker_soft_shutdown_timeout = _grace_s
 worker_cancel_long_running_tasks_on_connection_loss = False

@@ -3,6 +3,8 @@
 from typing import Any
 
 import redis
+from celery.exceptions import CeleryError
+from kombu.exceptions import KombuError, OperationalError
 
 from neo4j_queue.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -11,6 +13,8 @@ from neo4j_queue.setting_types import without_password
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
 SAFE_POLICY = "noeviction"
+# What a message that cannot be sent may raise.
+PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
 
 
 def ping(url: str) -> None:

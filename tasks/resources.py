@@ -9,6 +9,7 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
+from neo4j_queue.sweeps import Sweeps
 from tasks.nudge import Nudge, enqueue_and_nudge
 
 
@@ -40,6 +41,12 @@ def graph() -> EntityGraph:
 def embedder() -> Embedder:
     """The provider's client."""
     return open_embedder(settings())
+
+
+@cache
+def sweeps() -> Sweeps:
+    """The sweeps of graph and queue."""
+    return Sweeps(graph(), queue())
 
 
 @cache
