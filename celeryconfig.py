@@ -27,11 +27,10 @@ broker_transport_options = {
     "socket_keepalive": True,
     "health_check_interval": 10,
     "retry_on_timeout": False,
-    # A message that was fetched but not accepted when its worker died comes back after this; by then its lease
-    # has run out, and the message does nothing.
-    "visibility_timeout": max(60, round(2 * _lock_s)),
-    "unacked_restore_interval": 5,
-    "unacked_restore_throttle": 1,
+    # A message is gone from Redis once a worker has it; it is a hint, and the lease in the jobs database brings work
+    # back. The copies that Redis would keep until the acknowledgement came back long after their leases had run out,
+    # and a Redis that died with one outstanding ended the worker.
+    "ack_emulation": False,
 }
 result_backend = None
 task_ignore_result = True

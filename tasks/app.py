@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from celery import Celery, signals
+from kombu.transport.redis import Channel
 
 from neo4j_queue import boot, log
 from neo4j_queue.errors import Neo4jQueueError
@@ -13,6 +14,10 @@ from tasks import broker
 # Celery writes a line or two for every message, and a tick comes every second: what a task did stands in its own
 # line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
 CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
+
+# For the same reason as `ack_emulation` in celeryconfig.py: a channel that closes would send back what it holds, which
+# a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that nobody catches.
+Channel.do_restore = False
 
 app = Celery("neo4j-queue")
 app.config_from_object("celeryconfig")
