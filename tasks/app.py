@@ -19,7 +19,7 @@ CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "cel
 # a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that nobody catches.
 Channel.do_restore = False
 
-app = Celery("neo4j-queue")
+app = Celery("neo4j-queue", amqp=broker.PromptAMQP)
 app.config_from_object("celeryconfig")
 
 

@@ -87,3 +87,26 @@ def test_a_worker_outlives_a_redis_that_dies_with_messages_outstanding(
     # A pool process that was asked to end would wait half a minute for the main process to hear of the batches that
     # it gave up with the connection.
     worker.kill()
+
+
+def test_workers_ask_for_a_redis_that_is_away_every_second(
+    make_world: MakeWorld, services: LocalServices
+) -> None:
+    """So that they are back within a tick, however long it was away.
+
+    Guard: `PromptConnection`. Without it the fifth try comes after twenty seconds (2 + 4 + 6 + 8).
+    """
+    worker = make_world().celery.embed(concurrency=1)
+    services.redis.kill()
+
+    def tries() -> int:
+        return sum("Cannot connect" in line["event"] for line in worker.lines())
+
+    wait_until(lambda: tries() >= 5, within_s=12, what="five tries")
+    services.redis.start()
+    ready = sum(line["event"].startswith("Connected to") for line in worker.lines())
+    wait_until(
+        lambda: sum(line["event"].startswith("Connected to") for line in worker.lines()) > ready,
+        within_s=5,
+        what="it is back",
+    )
