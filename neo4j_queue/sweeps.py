@@ -1,8 +1,8 @@
 """Sweeps in turns: a long one shares its worker with everything else, and there is one of each scope at a time.
 
 A sweep of a million entities takes many minutes. Done in one go it would hold a slot of the control worker all that
-time, two of them would hold two, and no lease, heartbeat or recovery would get through. So a turn lasts about a
-second, and the next one queues up behind what has come meanwhile. Where the sweep stands is kept in the jobs database.
+time, two of them would hold two, and no lease, heartbeat or recovery would get through. So a turn lasts about
+half a second, and the next one comes when nothing else waits. Where the sweep stands is kept in the jobs database.
 """
 
 import secrets
@@ -16,8 +16,8 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile import Scope, Sweep, pages, sweep_page
 
-# Beat asks for leases once a second; whoever waits behind a turn waits no longer than for a tick.
-TURN_S = 1.0
+# Ticks come once a second and expire before the next one: with its last page a turn must be shorter than that.
+TURN_S = 0.5
 # Some ten times what a page and the way through the broker take on a busy machine. Two sweeps at once would do no
 # harm: the older one stops at its next page.
 SILENT_MS = 30_000
@@ -46,7 +46,7 @@ class Sweeps:
         return self.queue.database
 
     def take_turn(self, scope: Scope, token: str | None = None) -> Turn | None:
-        """Sweeps for about a second: a new sweep, or with the token of the turn before the rest of that one.
+        """Sweeps for about half a second: a new sweep, or with the token of the turn before the rest of that one.
 
         None: a sweep of this scope is under way already, or that turn was taken by someone else.
         """

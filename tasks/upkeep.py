@@ -13,6 +13,9 @@ from tasks.broker import PUBLISH_ERRORS
 IDS_PER_LINE = 500
 # Removed in a second or two; then others have their turn.
 CLEANED_PER_TURN = 20_000
+# The Redis transport's last priority (its first is 0, which all other messages have). A tick must not wait for the
+# turns of several sweeps: it expires before the next tick, and so would each of them.
+LAST = 9
 
 log = get_logger()
 
@@ -71,7 +74,7 @@ def cleanup() -> dict[str, Any]:
 def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]:
     """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`.
 
-    A call sweeps for about a second; the sweep goes on in further calls, which carry the `token` of the one before.
+    A call sweeps for about half a second; it goes on in further calls, which carry the `token` of the one before.
     """
     sweeps = resources.sweeps()
     turn = sweeps.take_turn(Scope(scope), token)
@@ -93,8 +96,8 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
 
 
 def _go_on(task: str, **arguments: object) -> None:
-    """Asks for the next turn, behind what waits already. If the broker is away, beat's next tick does the rest."""
+    """Asks for the next turn, when nothing else waits. If the broker is away, beat's next tick does the rest."""
     try:
-        app.send_task(task, kwargs=arguments, retry=False)
+        app.send_task(task, kwargs=arguments, priority=LAST, retry=False)
     except PUBLISH_ERRORS as error:
         log.warning("next_turn_not_sent", task=task, error=str(error))

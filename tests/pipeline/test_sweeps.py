@@ -39,9 +39,9 @@ def test_a_sweep_goes_on_where_its_last_turn_ended(sweeping: Sweeps, bench: Benc
     assert again.done == Sweep(seen=10, standing=10), "the next one begins anew"
 
 
-def test_a_turn_ends_after_its_second_and_not_before(sweeping: Sweeps) -> None:
+def test_a_turn_ends_at_its_time_and_not_before(sweeping: Sweeps) -> None:
     """Guard: `until`. Without it the first turn sees everything."""
-    seconds = itertools.count(step=0.4)
+    seconds = itertools.count(step=0.4 * sweeps.TURN_S)
     sweeping.clock = lambda: next(seconds)
     assert turn(sweeping.take_turn(Scope.ALL)).done.seen == 30
     sweeping.clock = lambda: 0.0
