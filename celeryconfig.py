@@ -27,11 +27,10 @@ broker_transport_options = {
     "socket_keepalive": True,
     "health_check_interval": 10,
     "retry_on_timeout": False,
-    # A message that was fetched but not accepted when its worker died comes back after this; by then its lease
-    # has run out, and the message does nothing.
-    "visibility_timeout": max(60, round(2 * _lock_s)),
-    "unacked_restore_interval": 5,
-    "unacked_restore_throttle": 1,
+    # A message is gone from Redis once a worker has it; it is a hint, and the lease in the jobs database brings work
+    # back. The copies that Redis would keep until the acknowledgement came back long after their leases had run out,
+    # and a Redis that died with one outstanding ended the worker.
+    "ack_emulation": False,
 }
 result_backend = None
 task_ignore_result = True
@@ -66,6 +65,18 @@ worker_disable_prefetch = True
 # A provider call has its own deadline and the driver its own limits; these end what hangs in spite of them.
 task_soft_time_limit = _lock_s + _request_s
 task_time_limit = _lock_s + _request_s + 30
+# Work in pages, each of which the databases end in bounded time, is not ended for being long. An hour is for what
+# nobody foresaw.
+task_annotations = {
+    name: {"soft_time_limit": 3600, "time_limit": 3630}
+    for name in (
+        "tasks.upkeep.recover_stale",
+        "tasks.upkeep.reconcile",
+        "tasks.upkeep.cleanup",
+        "tasks.repair.force_generate_embedding",
+        "tasks.repair.retry_failed",
+    )
+}
 # SIGQUIT (or SIGTERM with REMAP_SIGTERM=SIGQUIT): so long running batches may finish, then they are released.
 worker_soft_shutdown_timeout = _grace_s
 worker_cancel_long_running_tasks_on_connection_loss = False

@@ -296,7 +296,7 @@ class EmbedQueue:
                 break
         return retried
 
-    def cleanup(self) -> retention.CleanupReport:
+    def cleanup(self, most: int | None = None) -> retention.CleanupReport:
         """Removes ended jobs past `EMBED_JOB_RETENTION_DAYS`; see `retention.cleanup`."""
         days = self._settings.embed_job_retention_days
         if days is None:
@@ -305,6 +305,7 @@ class EmbedQueue:
             self.database,
             retention_days=days,
             archive_days=self._settings.embed_job_archive_days,
+            most=most,
             now=self._clock(),
         )
 

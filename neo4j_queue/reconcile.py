@@ -53,24 +53,35 @@ def sweep(
     """
     done = Sweep()
     for page in pages(graph, scope):
-        fresh = [text.uid for text in page if text.fresh]
-        if scope is Scope.OUTBOX:
-            graph.clear_pending(fresh)
-        results = enqueue_unless_failed(graph, queue, page)
-        standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
-        done = Sweep(
-            done.seen + len(page),
-            done.fresh + len(fresh),
-            done.queued + len(results) - standing,
-            done.standing + standing,
-        )
+        done = sweep_page(graph, queue, scope, page, done)
         progress(done)
+    return with_left_out(graph, scope, done)
+
+
+def with_left_out(graph: EntityGraph, scope: Scope, done: Sweep) -> Sweep:
+    """A sweep at its end, with the number of entities that it could not see."""
     return replace(done, without_key=graph.without_key(pending=scope is Scope.OUTBOX))
 
 
-def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:
-    """The entities in scope, a page at a time, in the order of their keys."""
-    after: str | None = None
+def sweep_page(
+    graph: EntityGraph, queue: EmbedQueue, scope: Scope, page: Sequence[EntityText], done: Sweep
+) -> Sweep:
+    """Queues what the entities of one page need, and adds it to what was `done` before."""
+    fresh = [text.uid for text in page if text.fresh]
+    if scope is Scope.OUTBOX:
+        graph.clear_pending(fresh)
+    results = enqueue_unless_failed(graph, queue, page)
+    standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
+    return Sweep(
+        done.seen + len(page),
+        done.fresh + len(fresh),
+        done.queued + len(results) - standing,
+        done.standing + standing,
+    )
+
+
+def pages(graph: EntityGraph, scope: Scope, after: str | None = None) -> Iterator[list[EntityText]]:
+    """The entities in scope whose key is greater than `after`, a page at a time, in the order of their keys."""
     while page := _page(graph, scope, after):
         after = page[-1].uid
         yield page

@@ -30,23 +30,30 @@ class CleanupFailed(Neo4jQueueError):
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """What a clean-up removed. `path` is `apoc` or `native`."""
+    """What a clean-up removed. `path` is `apoc` or `native`; `more` is left to be removed."""
 
     path: str
     removed: int
     archive_purged: int
     leases_pruned: int
     cutoff: int
+    more: bool = False
 
 
 def cleanup(
-    database: Database, *, retention_days: int, archive_days: int, now: int | None = None
+    database: Database,
+    *,
+    retention_days: int,
+    archive_days: int,
+    most: int | None = None,
+    now: int | None = None,
 ) -> CleanupReport:
     """Removes completed and failed jobs that ended more than `retention_days` ago.
 
     Failed ones leave a slim archive record for `archive_days` after their failure (0 = none). Goes through
     `apoc.periodic.iterate` where APOC is installed, else through native pages, with the same result. Raises
-    `CleanupFailed` when a batch failed: never a silent success.
+    `CleanupFailed` when a batch failed: never a silent success. With `most` it stops after so many (full pages) of each
+    kind: jobs, records, leases.
     """
     now = now if now is not None else int(database.read(statement("retention/clock"))[0]["now"])
     cutoff = now - _ms(timedelta(days=retention_days))
@@ -56,23 +63,28 @@ def cleanup(
         log.warning(
             "cleanup_without_apoc", reason="apoc.periodic.iterate is not installed; native pages instead"
         )
-    removed = _through_apoc(database, parameters) if has_apoc else _native(database, parameters)
-    archive_cutoff = now - _ms(timedelta(days=archive_days))
+    most = EVERY if most is None else most
+    remove = _through_apoc if has_apoc else _native
+    removed = remove(database, parameters, most)
+    purged = _pages(database, "retention/purge_archive", now - _ms(timedelta(days=archive_days)), most)
+    pruned = _pages(database, "retention/prune_leases", now - _ms(LEASE_HISTORY), most)
     return CleanupReport(
         path="apoc" if has_apoc else "native",
         removed=removed,
-        archive_purged=_pages(database, "retention/purge_archive", archive_cutoff),
-        leases_pruned=_pages(database, "retention/prune_leases", now - _ms(LEASE_HISTORY)),
+        archive_purged=purged,
+        leases_pruned=pruned,
         cutoff=cutoff,
+        # Less than `most` by a job or two that were queued again in between: one turn too many does no harm.
+        more=max(removed, purged, pruned) > most - PAGE,
     )
 
 
-def _through_apoc(database: Database, parameters: Mapping[str, Any]) -> int:
+def _through_apoc(database: Database, parameters: Mapping[str, Any], most: int) -> int:
     (row,) = database.autocommit(
         statement("retention/iterate"),
         outer=statement("retention/expired").replace("CYPHER 5\n", SLOTTED, 1),
         inner=statement("retention/remove"),
-        params={**parameters, "limit": EVERY},
+        params={**parameters, "limit": most},
         batch_size=PAGE,
     )
     if row["failed_batches"] or row["failed"] or row["terminated"]:
@@ -82,26 +94,28 @@ def _through_apoc(database: Database, parameters: Mapping[str, Any]) -> int:
     return int(row["removed"])
 
 
-def _native(database: Database, parameters: Mapping[str, Any]) -> int:
+def _native(database: Database, parameters: Mapping[str, Any], most: int) -> int:
     removed = 0
-    while True:
+    while removed < most:
         page = database.read(statement("retention/expired"), cutoff=parameters["cutoff"], limit=PAGE)
         batch = [{"id": row["id"]} for row in page]
         (row,) = database.write(statement("retention/remove"), _batch=batch, **parameters)
         removed += int(row["removed"])
         # A page of which nothing could be removed is in somebody else's hands; asking again might never end.
         if len(page) < PAGE or not row["removed"]:
-            return removed
+            break
+    return removed
 
 
-def _pages(database: Database, name: str, cutoff: int) -> int:
-    """Runs a removing statement page by page until a page is not full."""
+def _pages(database: Database, name: str, cutoff: int, most: int) -> int:
+    """Runs a removing statement page by page until a page is not full, or `most` are removed."""
     removed = 0
-    while True:
+    while removed < most:
         (row,) = database.write(statement(name), cutoff=cutoff, limit=PAGE)
         removed += int(row["removed"])
         if row["removed"] < PAGE:
-            return removed
+            break
+    return removed
 
 
 def _ms(duration: timedelta) -> int:

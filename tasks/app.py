@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from celery import Celery, signals
+from kombu.transport.redis import Channel
 
 from neo4j_queue import boot, log
 from neo4j_queue.errors import Neo4jQueueError
@@ -14,7 +15,11 @@ from tasks import broker
 # line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
 CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
 
-app = Celery("neo4j-queue")
+# For the same reason as `ack_emulation` in celeryconfig.py: a channel that closes would send back what it holds, which
+# a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that nobody catches.
+Channel.do_restore = False
+
+app = Celery("neo4j-queue", amqp=broker.PromptAMQP)
 app.config_from_object("celeryconfig")
 
 _fingerprint: str | None = None

@@ -3,6 +3,10 @@
 from typing import Any
 
 import redis
+from celery.app.amqp import AMQP
+from celery.exceptions import CeleryError
+from kombu.connection import Connection
+from kombu.exceptions import KombuError, OperationalError
 
 from neo4j_queue.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -11,6 +15,30 @@ from neo4j_queue.setting_types import without_password
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
 SAFE_POLICY = "noeviction"
+# What a message that cannot be sent may raise.
+PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
+
+# How often a worker asks for a broker that is away: as often as beat ticks, for that is when there is work again.
+ASK_EVERY_S = 1
+
+
+class PromptConnection(Connection):
+    """A connection that is there within a second of the broker.
+
+    By itself it rests two seconds longer after each try, up to half a minute, and so long work waits for a broker that
+    is back.
+    """
+
+    def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """As Kombu's, with even rests."""
+        rests = {"interval_start": ASK_EVERY_S, "interval_step": 0, "interval_max": ASK_EVERY_S}
+        return super().ensure_connection(*args, **{**kwargs, **rests})  # type: ignore[no-untyped-call]
+
+
+class PromptAMQP(AMQP):  # type: ignore[misc]
+    """Celery's messaging with such connections."""
+
+    Connection = PromptConnection
 
 
 def ping(url: str) -> None:

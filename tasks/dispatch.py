@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from celery import Task
-from celery.exceptions import CeleryError
-from kombu.exceptions import KombuError, OperationalError
 
 from neo4j_queue.jobs import Lease, LeaseResult
 from neo4j_queue.log import get_logger
 from tasks import census, resources
 from tasks.app import app
+from tasks.broker import PUBLISH_ERRORS
 
 # A worker starts when the transaction of its lease is over: with the leases of eight slots in one, the first waits
 # half a second for the last. Two full batches of the ordinary size are leased in about a tenth.
@@ -51,7 +50,7 @@ def publish(leases: Sequence[Lease]) -> int:
     for n, lease in enumerate(leases):
         try:
             app.send_task("tasks.embed.embed_batch", args=(lease.token, list(lease.job_ids)), retry=False)
-        except (CeleryError, KombuError, OperationalError, OSError) as error:
+        except PUBLISH_ERRORS as error:
             log.error("publish_failed", lease_token=lease.token, error=str(error), leases=len(leases) - n)
             for left in leases[n:]:
                 resources.queue().release(left.token, left.job_ids)

@@ -11,13 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from celery.exceptions import CeleryError
-from kombu.exceptions import KombuError, OperationalError
-
 from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from tasks.app import app
+from tasks.broker import PUBLISH_ERRORS
 
 # Between two messages. It bounds the lease transactions at 20 a second and delays the last of a burst by as much.
 INTERVAL_S = 0.05
@@ -72,7 +70,7 @@ class Nudge:
     def _send(self) -> bool:
         try:
             app.send_task("tasks.dispatch.lease_batch", expires=EXPIRES_S, retry=False)
-        except (CeleryError, KombuError, OperationalError, OSError) as error:
+        except PUBLISH_ERRORS as error:
             log.warning("nudge_failed", error=str(error), rest_s=AFTER_FAILURE_S)
             return False
         return True

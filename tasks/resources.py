@@ -9,6 +9,7 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
+from neo4j_queue.sweeps import Sweeps
 from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 from tasks.nudge import Nudge, enqueue_and_nudge
 
@@ -47,6 +48,12 @@ def embedder() -> Embedder:
 def vectors() -> VectorCache:
     """The vectors that this process had in hand lately."""
     return VectorCache(settings().embed_cache_mb * MEGABYTE)
+
+
+@cache
+def sweeps() -> Sweeps:
+    """The sweeps of graph and queue."""
+    return Sweeps(graph(), queue())
 
 
 @cache

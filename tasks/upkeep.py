@@ -3,13 +3,19 @@
 from dataclasses import asdict
 from typing import Any
 
-from neo4j_queue import reconcile as reconciliation
 from neo4j_queue.log import get_logger
+from neo4j_queue.reconcile import Scope
 from tasks import census, resources
 from tasks.app import app
+from tasks.broker import PUBLISH_ERRORS
 
 # Ids in one log line; a mass recovery is written as several lines.
 IDS_PER_LINE = 500
+# Removed in a second or two; then others have their turn.
+CLEANED_PER_TURN = 20_000
+# The Redis transport's last priority (its first is 0, which all other messages have). A tick must not wait for the
+# turns of several sweeps: it expires before the next tick, and so would each of them.
+LAST = 9
 
 log = get_logger()
 
@@ -56,17 +62,42 @@ def recover_stale() -> dict[str, Any]:
 
 @app.task
 def cleanup() -> dict[str, Any]:
-    """Removes ended jobs past the retention; failed ones leave an archive record."""
-    report = asdict(resources.queue().cleanup())
+    """Removes ended jobs past the retention, so many at a time; failed ones leave an archive record."""
+    report = asdict(resources.queue().cleanup(most=CLEANED_PER_TURN))
     log.info("cleanup_done", **report)
+    if report["more"]:
+        _go_on("tasks.upkeep.cleanup")
     return report
 
 
 @app.task
-def reconcile(scope: str = "outbox") -> dict[str, Any]:
-    """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`."""
-    report = asdict(reconciliation.sweep(resources.graph(), resources.queue(), reconciliation.Scope(scope)))
-    if report["queued"]:
+def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]:
+    """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`.
+
+    A call sweeps for about half a second; it goes on in further calls, which carry the `token` of the one before.
+    """
+    sweeps = resources.sweeps()
+    turn = sweeps.take_turn(Scope(scope), token)
+    if token is None:
+        # Whose next turn was lost with the broker's messages, or with a worker.
+        for stranded, last in sweeps.stranded():
+            _go_on("tasks.upkeep.reconcile", scope=stranded, token=last)
+    if turn is None:
+        return {"scope": scope, "skipped": "under way" if token is None else "taken over"}
+    if turn.done.queued:
         resources.nudge()()
-    log.info("reconcile_done", scope=scope, **report)
+    report = {"scope": scope, **asdict(turn.done)}
+    if turn.token is not None:
+        log.debug("reconcile_goes_on", **report)
+        _go_on("tasks.upkeep.reconcile", scope=scope, token=turn.token)
+    elif not turn.lost:
+        log.info("reconcile_done", **report)
     return report
+
+
+def _go_on(task: str, **arguments: object) -> None:
+    """Asks for the next turn, when nothing else waits. If the broker is away, beat's next tick does the rest."""
+    try:
+        app.send_task(task, kwargs=arguments, priority=LAST, retry=False)
+    except PUBLISH_ERRORS as error:
+        log.warning("next_turn_not_sent", task=task, error=str(error))

@@ -69,6 +69,18 @@ def test_50000_ended_jobs_of_mixed_age_leave_exactly_the_young_ones(
     assert [line["event"] for line in logs if line["log_level"] == "warning"] == ["cleanup_without_apoc"]
 
 
+def test_a_clean_up_in_turns_removes_the_same(
+    queue: EmbedQueue, jobs_db: Database, clock: Clock, path: str
+) -> None:
+    """A turn removes so many and says whether there is more. Guard: `most` in retention.cleanup."""
+    make_jobs(jobs_db, 4_500, status="completed", processed_at=clock.now - RETENTION_MS - 1)
+    turns = [queue.cleanup(most=2_000)]
+    while turns[-1].more:
+        turns.append(queue.cleanup(most=2_000))
+    assert [(turn.path, turn.removed) for turn in turns] == [(path, 2_000), (path, 2_000), (path, 500)]
+    assert all_jobs(jobs_db) == {}
+
+
 @pytest.mark.parametrize("status", ["completed", "failed"])
 def test_a_job_is_removed_when_it_is_older_than_the_retention_and_not_before(
     queue: EmbedQueue, jobs_db: Database, clock: Clock, path: str, status: str

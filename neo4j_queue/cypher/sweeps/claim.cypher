@@ -1,0 +1,18 @@
+// Takes the next turn of a sweep: the one that follows the turn with this token, or the first of a new sweep unless
+// one of this scope is under way. The token changes with every turn, so a message that comes twice gets nothing.
+// parameters: scope, token (null = begin anew), next (the token of this turn), silent_ms (a sweep that has not moved
+//             for so long is not under way any more), now
+// rows:       one when the turn was granted: after, seen, fresh, queued, standing
+// locks:      control (there must not be two nodes of one scope), then the sweep
+MATCH (c:QueueControl {name: 'embedding'})
+SET c._lock = true
+WITH coalesce($now, datetime.realtime().epochMillis) AS now
+MERGE (s:EmbedSweep {scope: $scope})
+SET s._lock = true
+WITH s, now
+WHERE CASE WHEN $token IS NULL THEN coalesce(s.moved_at + $silent_ms < now, true) ELSE s.token = $token END
+SET s.token = $next, s.moved_at = now
+FOREACH (_ IN CASE WHEN $token IS NULL THEN [1] ELSE [] END |
+  SET s.began_at = now, s.seen = 0, s.fresh = 0, s.queued = 0, s.standing = 0
+  REMOVE s.after)
+RETURN s.after AS after, s.seen AS seen, s.fresh AS fresh, s.queued AS queued, s.standing AS standing
