@@ -160,5 +160,6 @@ def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None
             assert line[field], field
         assert line["embedding_size"] == 256
     for process in (control, embed, beat):
-        assert process.lines()  # each parses
+        # Each parses. The queue may be empty before beat has said its first word.
+        wait_until(process.lines, within_s=30, what=f"{process.name} logs")
         assert "text of e" not in process.log.read_text(encoding="utf-8")
