@@ -44,8 +44,8 @@ def test_leases_lost_with_redis_are_back_in_time_while_sweeps_are_called(
 ) -> None:
     """Redis is flushed, and two long sweeps are called for, on a control worker of one slot.
 
-    Guard: the turns of `neo4j_queue.sweeps`. With turns without end (TURN_S) the sweeps come first.
-    And their priority: with that of all messages, each tick of the recovery expires behind the turns.
+    Guard: the turns of `neo4j_queue.sweeps`. With turns without end (TURN_S) the sweeps come first. It failed as well
+    with turns of a second that have the priority of all messages: every tick of the recovery expired behind them.
     """
     world = make_world(provider)
     world.celery.control(concurrency=1)
