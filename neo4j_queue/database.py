@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
+from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.errors import SettingsError
@@ -92,7 +93,10 @@ class Database:
     def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
         """Runs `work` in one transaction, again after a transient error; `work` must not have other effects."""
         name = self.address.database
-        with _interruptible(), self.driver().session(database=name, default_access_mode=access) as session:
+        with (
+            self._interruptible(),
+            self.driver().session(database=name, default_access_mode=access) as session,
+        ):
             bounded = neo4j.unit_of_work(timeout=STATEMENT_TIMEOUT_S)(work)
             if access == neo4j.READ_ACCESS:
                 return session.execute_read(bounded)
@@ -100,8 +104,32 @@ class Database:
 
     def autocommit(self, query: str, **parameters: Any) -> list[Record]:
         """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
-        with _interruptible(), self.driver().session(database=self.address.database) as session:
+        with self._interruptible(), self.driver().session(database=self.address.database) as session:
             return list(session.run(query, _quiet(parameters)))
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Lets an interruption through (`KeyboardInterrupt`, `SystemExit`, a time limit) that the driver would hide.
+
+        Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on
+        the way out, and raises `BufferError` in the place of what interrupted it. A connection that was left like this
+        may meet the next statement with the same error: none of its driver is used again.
+        """
+        try:
+            yield
+        except BufferError as error:
+            raise self._given_up(error) from None
+
+    def _given_up(self, error: BufferError) -> BaseException:
+        with self._lock:
+            # Not closed: that would speak on the connection.
+            self._driver = None
+        hidden = error.__context__
+        while isinstance(hidden, BufferError):
+            hidden = hidden.__context__
+        return hidden or ServiceUnavailable(
+            "a connection was left in the middle of an answer, and is given up"
+        )
 
     def close(self) -> None:
         """Closes this process's driver; the next statement would open a new one."""
@@ -115,24 +143,6 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lets an interruption through (`KeyboardInterrupt`, `SystemExit`, a time limit) that the driver would hide.
-
-    Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on the
-    way out, and raises `BufferError` in the place of what interrupted it.
-    """
-    try:
-        yield
-    except BufferError as error:
-        hidden = error.__context__
-        while isinstance(hidden, BufferError):
-            hidden = hidden.__context__
-        if hidden is None:
-            raise
-        raise hidden from None
 
 
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:

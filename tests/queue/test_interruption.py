@@ -4,6 +4,7 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.database import Database
 
@@ -35,8 +36,24 @@ def interruption(request: pytest.FixtureRequest) -> Iterator[type[BaseException]
 def test_an_interruption_is_not_hidden(
     jobs_db: Database, interruption: type[BaseException], run: Callable[[Database, str], object]
 ) -> None:
-    """Guard: `_interruptible`. Without it the driver's clean-up raises BufferError in its place."""
+    """Guard: `Database._interruptible`. Without it the driver's clean-up raises BufferError in its place."""
     with pytest.raises(interruption, match="now"):
         run(jobs_db, SLOW)
     # The next statement has a connection that works.
     assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
+
+
+def test_a_connection_whose_buffer_is_stuck_is_given_up(jobs_db: Database) -> None:
+    """Seen in pool processes after a time limit: the next larger answer on the connection raised BufferError.
+
+    Guard: `Database._given_up`. Without it the error is unknown to everybody, and the connection stays in use.
+    """
+    before = jobs_db.driver()
+
+    def stuck(_: object) -> None:
+        raise BufferError("Existing exports of data: object cannot be re-sized")
+
+    with pytest.raises(ServiceUnavailable):
+        jobs_db.transaction(stuck)
+    assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
+    assert jobs_db.driver() is not before
