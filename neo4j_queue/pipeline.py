@@ -145,6 +145,7 @@ class Pipeline:
     def _sort_out(self, work: Work, texts: dict[str, list[EntityText]]) -> Wanted:
         """Ends what needs no request (deleted, superseded, already current, blank); returns the rest."""
         wanted: Wanted = []
+        blank: Wanted = []
         for job in list(work.open.values()):
             current = [text for text in texts.get(job.entity_uid, ()) if not text.deleted]
             matching = [text for text in current if text.version == job.version]
@@ -158,14 +159,25 @@ class Pipeline:
                 work.saved.current += 1
                 work.fresh.add(job.entity_uid)
             elif matching[0].blank:
-                work.fail(job, classify(UnembeddableText("the text is empty")))
+                blank.append((job, matching))
             else:
                 work.texts[job.id] = matching[0]
                 try:
                     wanted.append((job, self._fitted([text for text in matching if not text.fresh])))
                 except UnembeddableText as reason:
                     work.fail(job, classify(reason))
+        self._end_blank(work, blank)
         return wanted
+
+    def _end_blank(self, work: Work, blank: Wanted) -> None:
+        """There is nothing to embed, and the vector of what was there before must not be found any more."""
+        removed = self._graph.remove_vectors([text for _, texts in blank for text in texts])
+        for job, texts in blank:
+            if any((text.uid, text.content_hash) in removed for text in texts):
+                work.fail(job, classify(UnembeddableText("the text is empty")))
+            else:
+                work.complete(job, Outcome.SUPERSEDED)
+                work.outdated.add(job.entity_uid)
 
     def _fitted(self, texts: Sequence[EntityText]) -> list[EntityText]:
         """The texts as they go to the provider: no longer than the model takes, and said so if that is less."""

@@ -33,7 +33,11 @@ POLL_S = 0.1
 HASH = "embedding_hash"
 
 # Somebody else's `init` was faster: IF NOT EXISTS is judged before the lock on the schema is taken.
-_CREATED_MEANWHILE = "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists"
+# Where keys are shared, his index has the name of the constraint that we are trying first.
+_CREATED_MEANWHILE = frozenset(
+    f"Neo.ClientError.Schema.{code}"
+    for code in ("EquivalentSchemaRuleAlreadyExists", "IndexWithNameAlreadyExists", "IndexAlreadyExists")
+)
 _DUPLICATES = ".Schema.ConstraintCreationFailed"
 
 _CREATES = re.compile(r"CREATE (?:VECTOR |FULLTEXT )?(?:INDEX|CONSTRAINT) (\w+)")
@@ -181,7 +185,7 @@ def _create(database: Database, name: str | None, query: str, **parameters: Any)
     try:
         database.write(query, **parameters)
     except Neo4jError as error:
-        if error.code != _CREATED_MEANWHILE:
+        if error.code not in _CREATED_MEANWHILE:
             raise
         return None
     return name

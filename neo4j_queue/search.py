@@ -16,9 +16,10 @@ from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
 from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 
-# The index knows nothing of soft-deleted entities and other models: it is asked for some more than wanted, and
-# four times as many while too few of them count.
-EXTRA = 20
+# The index knows nothing of soft-deleted entities and other models, and it is approximate: asked for few it walks few
+# neighbours, and after many updates misses the best of all. So it is asked for more than wanted, and for four times as
+# many while too few of them count.
+EXTRA = 100
 GROWTH = 4
 # A walk over this many neighbours takes a good part of a second; an index with more dead entries than that
 # around one query needs a clean-up, not a longer search.

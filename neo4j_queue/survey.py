@@ -22,7 +22,8 @@ def strangers(graph: Database, settings: Settings) -> list[str]:
     if not found["entities"]:
         if not found["nodes"]:
             return []
-        labels = [row["label"] for row in graph.read(statement("graph/labels"))]
+        # An index makes a label known that no node has.
+        labels = [row["label"] for row in graph.read(statement("graph/labels")) if row["label"] != label]
         return [f"EMBED_ENTITY_LABEL={label}: no node of the graph has this label{_near(label, labels)}"]
     there = set(found["properties"])
     return [

@@ -88,14 +88,35 @@ class EntityVectors:
         for write in writes:
             if len(write.vector) != self.dimensions:
                 raise ValueError(f"a vector of {len(write.vector)} numbers, {self.dimensions} are needed")
+        return self._fenced("write_vectors", writes, model=self.model)
+
+    def remove_vectors(self, texts: Sequence[EntityText]) -> set[tuple[str, str]]:
+        """Removes what entities carry that have one of these texts (still), in one transaction; returns (uid,
+        content_hash) of each. For texts that have no vector: that of an earlier text must not be found any more.
+        """
+        return self._fenced(
+            "remove_vectors", [VectorWrite(text.uid, text.source, text.content_hash, ()) for text in texts]
+        )
+
+    def _fenced(self, query: str, writes: Sequence[VectorWrite], **parameters: str) -> set[tuple[str, str]]:
         if not writes:
             return set()
         ordered = sorted(writes, key=lambda write: (write.uid, write.content_hash))
         exact = all(_survives(value) for write in ordered for value in write.source)
-        found = self.database.transaction(lambda tx: self._write(tx, ordered, exact=exact))
+        found = self.database.transaction(
+            lambda tx: self._write(tx, query, ordered, exact=exact, **parameters)
+        )
         return {(row["uid"], row["hash"]) for row in found}
 
-    def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Record]:
+    def _write(
+        self,
+        tx: ManagedTransaction,
+        query: str,
+        writes: Sequence[VectorWrite],
+        *,
+        exact: bool,
+        **parameters: str,
+    ) -> list[Record]:
         batch = Bulk(
             {
                 "uid": write.uid,
@@ -111,10 +132,10 @@ class EntityVectors:
             batch = self._judged_here(tx, batch)
         return rows(
             tx,
-            self._statement("write_vectors"),
+            self._statement(query),
             writes=batch,
             properties=list(self.recipe.properties),
-            model=self.model,
+            **parameters,
         )
 
     def _judged_here(self, tx: ManagedTransaction, batch: Bulk[dict[str, Any]]) -> Bulk[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from billiard.util import get_logger as pool_logger
 from celery import Celery, signals
 from kombu.transport.redis import Channel
 
@@ -35,6 +36,8 @@ def keep_our_logging(**_: Any) -> None:
     """Celery would set up its own logging unless somebody answers this signal."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # The pool's own logger keeps its lines to itself, and without a handler they come out as bare text.
+    pool_logger().propagate = True
 
 
 @signals.celeryd_init.connect

@@ -75,11 +75,15 @@ def test_kill_9_of_beat_and_of_the_control_worker(make_world: MakeWorld, provide
     all_embedded(world, 100)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    ("signum", "whom"), [(signal.SIGTERM, "worker"), (signal.SIGQUIT, "worker"), (signal.SIGTERM, "group")]
+)
 def test_a_stopped_worker_gives_back_what_it_cannot_finish(
-    make_world: MakeWorld, provider: ProviderServer, signum: signal.Signals
+    make_world: MakeWorld, provider: ProviderServer, signum: signal.Signals, whom: str
 ) -> None:
     """In the middle of a provider call that outlasts the grace of one second: released at once, nothing charged.
+
+    Many a supervisor sends its signal to the whole process group, pool processes included.
 
     Guard: `tasks.lifecycle.release_after_grace` (SIGTERM) and `worker_soft_shutdown_timeout` (SIGQUIT). Without
     the first, SIGTERM waits until the provider answers, here for ever, and the test fails.
@@ -96,7 +100,10 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
     with provider.held():
         worker = world.celery.embed(concurrency=1)
         provider.wait_for(waiting=1)
-        worker.send(signum)
+        if whom == "group":
+            os.killpg(worker.pid, signum)
+        else:
+            worker.send(signum)
         worker.process.wait(15)
         wait_until(
             lambda: world.queue.status().processing == 0, within_s=10, what="the running batch was released"

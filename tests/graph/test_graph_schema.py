@@ -69,8 +69,14 @@ def test_everything_is_made_once_and_a_second_time_nothing(
     assert check_graph(graph_db, settings).ok
 
 
-def test_several_at_once_all_succeed(graph_db: Database, papers: Callable[..., Settings]) -> None:
-    """Seen to fail without the `_CREATED_MEANWHILE` of schema.py: IF NOT EXISTS is judged before the lock."""
+@pytest.mark.parametrize("shared", [False, True], ids=["unique", "shared"])
+def test_several_at_once_all_succeed(
+    graph_db: Database, papers: Callable[..., Settings], *, shared: bool
+) -> None:
+    """Seen to fail without the `_CREATED_MEANWHILE` of schema.py: IF NOT EXISTS is judged before the lock, and where
+    keys are shared, the index of the first has the name of the constraint that the others try."""
+    if shared:
+        graph_db.write("UNWIND ['a', 'a'] AS doi CREATE (:Paper {doi: doi})")
     with ThreadPoolExecutor(4) as pool:
         reports = list(pool.map(lambda _: migrate_graph(graph_db, papers()), range(4)))
     assert [report.problems for report in reports] == [()] * 4

@@ -38,6 +38,15 @@ def test_settings_that_the_graph_knows_and_an_empty_graph_give_no_line(
     assert books() == []
     graph_db.write("MATCH (n) DELETE n")
     assert books(embed_entity_label="Bok") == []
+    # A constraint makes the label known to the server.
+    graph_db.write("CREATE (:Other)")
+    graph_db.autocommit("CREATE CONSTRAINT bok IF NOT EXISTS FOR (n:Bok) REQUIRE n.isbn IS UNIQUE")
+    try:
+        assert books(embed_entity_label="Bok", embed_entity_key="isbn") == [
+            "EMBED_ENTITY_LABEL=Bok: no node of the graph has this label"
+        ]
+    finally:
+        graph_db.autocommit("DROP CONSTRAINT bok")
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,43 @@ def test_an_empty_text_is_never_sent(bench: Bench) -> None:
     assert "empty" in job["error"]
 
 
+def test_a_text_that_was_emptied_takes_its_vector_along(bench: Bench) -> None:
+    """Guard: `remove_vectors`. Without it the entity is found by words that somebody removed."""
+    bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
+    bench.graph.create_entities([{"name": name, "description": f"about {name}"} for name in ("a", "b")])
+    bench.step()
+    bench.graph.create_entities([{"name": "a", "description": ""}])
+    (summary,) = bench.step()
+    assert (summary.failed, summary.requests) == (1, 0)
+    assert [job["entity_uid"] for job in bench.queue.jobs(status="failed")] == ["a"]
+    (row,) = bench.graph.database.read(
+        "MATCH (n:Entity {name: 'a'}) RETURN labels(n) AS labels, keys(n) AS keys"
+    )
+    assert row["labels"] == ["Entity"]
+    assert not [name for name in row["keys"] if name.startswith("embed")]
+    assert bench.vector("b")
+
+
+def test_a_text_that_is_written_while_its_vector_is_removed_is_embedded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: the fence of graph/remove_vectors. Without it the job fails, and the new text waits for a sweep."""
+    bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
+    bench.graph.create_entities([{"name": "a", "description": " "}])
+    remove = type(bench.graph).remove_vectors
+
+    def late(graph: Any, texts: Any) -> Any:
+        graph.database.write("MATCH (n:Entity {name: 'a'}) SET n.description = 'words'")
+        return remove(graph, texts)
+
+    monkeypatch.setattr(type(bench.graph), "remove_vectors", late)
+    (summary,) = bench.step()
+    assert (summary.superseded, summary.failed) == (1, 0)
+    (summary,) = bench.step()
+    assert summary.embedded == 1
+    assert bench.provider.inputs == ["words"]
+
+
 def test_one_poisonous_text_hurts_no_other(bench: Bench) -> None:
     """C6: found within 2 log2(100) + 1 further requests."""
     bench.create(*(f"n{n}" for n in range(99)), "poison")
