@@ -35,7 +35,8 @@ def test_every_vector_belongs_to_its_own_entity(make_world: MakeWorld) -> None:
         assert stored[name] == pytest.approx(vector, abs=1e-6), name
     jobs = world.jobs()
     assert len(jobs) == 500
-    assert {job["outcome"] for job in jobs} == {"embedded"}
+    # On a busy machine a lease may run out behind its vector; the next one finds it there.
+    assert {job["outcome"] for job in jobs} <= {"embedded", "already_current"}
     assert {job["attempts"] for job in jobs} == {0}
 
 
