@@ -34,8 +34,8 @@ NAME_WIDTH = 36
 SAID_WIDTH = 60
 
 HINT = """
-The services go on running, workers and beat are stopped. Look around, in a shell that you close afterwards (what it sets
-goes before any .env):
+The services go on running, workers and beat are stopped. Look around, in a shell of its own (what is set
+here goes before any .env):
   . {shell_file}
   neo4j-queue status
   neo4j-queue search "draw a random number"
