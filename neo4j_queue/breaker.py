@@ -42,15 +42,15 @@ class Rest:
 
     def seconds(self, round_number: int) -> float:
         """The rest of the n-th round in a row, from 1."""
-        # A hundred rounds are beyond every maximum, and below the largest float.
-        return float(min(self.most_s, self.first_s * self.growth ** min(round_number - 1, 100)))
+        # A thousand rounds are beyond every maximum, and below the largest float.
+        return float(min(self.most_s, self.first_s * self.growth ** min(round_number - 1, 1_000)))
 
 
-# Each rest after an outage is five seconds and a twelfth of the time that it has lasted: an outage of a minute is
-# found over within ten seconds, one of an hour within five minutes, with some fifty probes in that hour. A quota is
-# full again when someone pays, a rate limit passes within its window.
+# Each rest after an outage is five seconds and a twenty-fifth of the time that it has lasted: an outage of a minute is
+# found over within eight seconds (two more, and everybody is at work), one of an hour within two and a half minutes,
+# with some ninety probes in that hour. A quota is full again when someone pays, a rate limit passes within its window.
 RESTS = {
-    Trouble.OUTAGE: Rest(5.0, 13 / 12, 300.0),
+    Trouble.OUTAGE: Rest(5.0, 26 / 25, 300.0),
     Trouble.QUOTA: Rest(60.0, 2.0, 3_600.0),
     Trouble.RATE_LIMIT: Rest(1.0, 2.0, 60.0),
 }

@@ -80,7 +80,7 @@ def test_an_outage_fails_no_job_and_costs_a_handful_of_requests(
     probes = [request for request in during if len(request.inputs) == 1]
     refused = [request for request in provider.journal if request.status == fault.status]
     assert len(during) - len(probes) <= 5 + 2 * SLOTS, "those in flight at the start"
-    assert len(probes) <= 2, "a probe after five seconds, and after ten and a half"
+    assert len(probes) <= 2, "a probe after five seconds, and after ten"
     assert charged(world) <= BATCH * (len(refused) - len(probes)), "nobody was charged for a probe"
     after = [request for request in provider.journal if request.at > up]
     assert after[0].at - up < 10, "a probe finds out within ten seconds"
