@@ -67,18 +67,28 @@ def check(
         }
         if ping_broker is not None:
             probes["broker"] = ping_broker
+        began = clock()
         wait_for(probes, wait_s=wait_s, clock=clock, sleep=sleep)
-        try:
-            found = problems(graph, jobs, settings)
-            mark = agreement.fingerprint(settings, graph)
-        except (Neo4jError, DriverError) as error:
-            # It answered a moment ago: either it went away again, or it does not let us look.
-            if is_temporary(error):
-                raise TemporarilyUnavailable(explain(error)) from error
-            raise SettingsError([explain(error)]) from error
+        marks: list[str] = []
+        # A database that answered a moment ago may go away again while it is looked at.
+        left_s = max(0.0, began + wait_s - clock())
+        look = lambda: marks.append(_look(graph, jobs, settings))  # noqa: E731
+        wait_for({"databases": look}, wait_s=left_s, clock=clock, sleep=sleep)
+    log.info("boot_checked", role=role, graph=settings.neo4j_uri, jobs=settings.embed_job_database_uri)
+    return marks[0]
+
+
+def _look(graph: Database, jobs: Database, settings: Settings) -> str:
+    """The settings' fingerprint, if everything fits together."""
+    try:
+        found = problems(graph, jobs, settings)
+        mark = agreement.fingerprint(settings, graph)
+    except (Neo4jError, DriverError) as error:
+        if is_temporary(error):
+            raise TemporarilyUnavailable(explain(error)) from error
+        raise SettingsError([explain(error)]) from error
     if found:
         raise SettingsError(found)
-    log.info("boot_checked", role=role, graph=settings.neo4j_uri, jobs=settings.embed_job_database_uri)
     return mark
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue import boot
 from neo4j_queue.database import Database
@@ -166,3 +167,22 @@ def test_a_database_name_that_does_not_exist_is_no_reason_to_wait(
     settings = make_settings(embed_job_database_name="no-such-database")
     with pytest.raises(SettingsError, match="EMBED_JOB_DATABASE_NAME"):
         boot.check(settings, Role.WORKER, wait_s=60)
+
+
+def test_a_database_that_goes_away_while_it_is_looked_at_is_waited_for(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: the second `wait_for` of `boot.check`. Without it beat, begun while a database was restarted, ended."""
+    settings, looks = make_world().settings, 0
+    really = boot.problems
+
+    def problems(*databases_and_settings: Any) -> list[str]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise ServiceUnavailable("gone")
+        return really(*databases_and_settings)
+
+    monkeypatch.setattr(boot, "problems", problems)
+    assert "label:" in boot.check(settings, Role.BEAT, wait_s=30)
+    assert looks == 2
