@@ -29,8 +29,8 @@ EXIT_TEMPORARY = TemporarilyUnavailable.exit_code
 EXIT_CONFIGURATION = SettingsError.exit_code
 EXIT_BAD = 1
 
-# Too many wrong passwords lately: the right one is refused too, for some seconds.
 NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
+# Too many wrong passwords lately: the right one is refused too, for some seconds.
 LOCKED_OUT = "Neo.ClientError.Security.AuthenticationRateLimit"
 
 Probe = Callable[[], None]

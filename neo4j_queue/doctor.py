@@ -207,7 +207,6 @@ def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
 def _entities(graph: Database, settings: Settings) -> list[Finding]:
     lines = survey.strangers(graph, settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
-    (row,) = graph.read(statement("graph/without_key", among=label, label=label, key=key))
-    if row["entities"]:
-        lines.append(survey.left_out(row["entities"], label, key))
+    if count := survey.without_key(graph, label, key):
+        lines.append(survey.left_out(count, label, key))
     return [Finding("entities", Grade.WARNING, line) for line in lines]

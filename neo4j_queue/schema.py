@@ -20,7 +20,7 @@ from neo4j_queue.embedders import describe
 from neo4j_queue.entities import OUTBOX_LABEL
 from neo4j_queue.search_indexes import can_make_words, rivals, search_problems
 from neo4j_queue.settings import Settings
-from neo4j_queue.survey import left_out
+from neo4j_queue.survey import left_out, without_key
 from neo4j_queue.text import TextRecipe
 
 JOBS_SCHEMA_VERSION = 1
@@ -269,14 +269,12 @@ def migrate_graph(
     ]
     wait_online(database, schema.names, wait_s=wait_s, progress=progress)
     found = check_graph(database, settings)
-    names = {"among": schema.label, "label": schema.label, "key": schema.key}
-    without_key = database.read(statement("graph/without_key", **names))[0]["entities"]
     notes = list(found.notes)
     if schema.text_index in there and schema.text_index in created:
         was = ", ".join(there[schema.text_index].properties)
         notes.append(f"{schema.text_index} was over {was}: made anew over {', '.join(schema.properties)}")
-    if without_key:
-        notes.append(left_out(without_key, schema.label, schema.key))
+    if count := without_key(database, schema.label, schema.key):
+        notes.append(left_out(count, schema.label, schema.key))
     return Report(found.database, None, tuple(name for name in created if name), tuple(notes), found.problems)
 
 

@@ -11,6 +11,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows
 from neo4j_queue.entities import OUTBOX_LABEL, Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.survey import without_key
 from neo4j_queue.text import TextRecipe, content_hash
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
@@ -88,35 +89,14 @@ class EntityVectors:
         for write in writes:
             if len(write.vector) != self.dimensions:
                 raise ValueError(f"a vector of {len(write.vector)} numbers, {self.dimensions} are needed")
-        return self._fenced("write_vectors", writes, model=self.model)
-
-    def remove_vectors(self, texts: Sequence[EntityText]) -> set[tuple[str, str]]:
-        """Removes what entities carry that have one of these texts (still), in one transaction; returns (uid,
-        content_hash) of each. For texts that have no vector: that of an earlier text must not be found any more.
-        """
-        return self._fenced(
-            "remove_vectors", [VectorWrite(text.uid, text.source, text.content_hash, ()) for text in texts]
-        )
-
-    def _fenced(self, query: str, writes: Sequence[VectorWrite], **parameters: str) -> set[tuple[str, str]]:
         if not writes:
             return set()
         ordered = sorted(writes, key=lambda write: (write.uid, write.content_hash))
         exact = all(_survives(value) for write in ordered for value in write.source)
-        found = self.database.transaction(
-            lambda tx: self._write(tx, query, ordered, exact=exact, **parameters)
-        )
+        found = self.database.transaction(lambda tx: self._write(tx, ordered, exact=exact))
         return {(row["uid"], row["hash"]) for row in found}
 
-    def _write(
-        self,
-        tx: ManagedTransaction,
-        query: str,
-        writes: Sequence[VectorWrite],
-        *,
-        exact: bool,
-        **parameters: str,
-    ) -> list[Record]:
+    def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Record]:
         batch = Bulk(
             {
                 "uid": write.uid,
@@ -132,11 +112,25 @@ class EntityVectors:
             batch = self._judged_here(tx, batch)
         return rows(
             tx,
-            self._statement(query),
+            self._statement("write_vectors"),
             writes=batch,
             properties=list(self.recipe.properties),
-            **parameters,
+            model=self.model,
         )
+
+    def remove_vectors(self, texts: Sequence[EntityText]) -> set[tuple[str, str]]:
+        """Removes what entities carry that have one of these texts (still), in one transaction; returns (uid,
+        content_hash) of each. For texts that have no vector: that of an earlier text must not be found any more.
+        """
+        if not texts:
+            return set()
+        wanted = Bulk(sorted({(text.uid, text.content_hash) for text in texts}))
+        found = self.database.transaction(lambda tx: self._remove(tx, wanted))
+        return {(row["uid"], row["hash"]) for row in found}
+
+    def _remove(self, tx: ManagedTransaction, wanted: Bulk[tuple[str, str]]) -> list[Record]:
+        batch = self._judged_here(tx, Bulk({"uid": uid, "hash": digest} for uid, digest in wanted))
+        return rows(tx, self._statement("remove_vectors"), writes=batch)
 
     def _judged_here(self, tx: ManagedTransaction, batch: Bulk[dict[str, Any]]) -> Bulk[dict[str, Any]]:
         """The rows whose text is unchanged under the lock, each with the node it was judged for."""
@@ -195,12 +189,8 @@ class EntityVectors:
         return Coverage(entities=entities, fresh=fresh, stale=stale, missing=missing)
 
     def without_key(self, *, pending: bool = False) -> int:
-        """How many current entities (of the outbox: `pending`) have no text as their key and are never embedded.
-
-        Where there are none, only two counts are compared.
-        """
-        among = OUTBOX_LABEL if pending else self.label
-        return int(self.database.read(self._statement("without_key", among=among))[0]["entities"])
+        """How many current entities (of the outbox: `pending`) have no text as their key and are never embedded."""
+        return without_key(self.database, self.label, self.key, among=OUTBOX_LABEL if pending else None)
 
     def _statement(self, name: str, **identifiers: str) -> str:
         return statement(f"graph/{name}", label=self.label, key=self.key, **identifiers)

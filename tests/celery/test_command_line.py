@@ -83,23 +83,19 @@ def test_a_jobs_database_that_is_not_prepared_names_the_command_that_prepares_it
 
 
 @pytest.mark.parametrize(
-    "command", [["init"], ["status"], ["enqueue", "--all"], ["search", "x"]], ids=" ".join
+    ("variable", "command"),
+    [
+        *(("NEO4J_DATABASE", command) for command in ("init", "status", "enqueue --all", "search x")),
+        *(("EMBED_JOB_DATABASE_NAME", command) for command in ("init", "status", "health", "pause 1")),
+    ],
 )
-def test_a_graph_database_that_does_not_exist_is_named_with_its_variable(
-    world: World, run: Run, command: list[str]
+def test_a_database_that_does_not_exist_is_named_with_its_variable(
+    world: World, run: Run, variable: str, command: str
 ) -> None:
-    said = run(*command, code=REFUSED, NEO4J_DATABASE="nope")
-    uri = world.settings.neo4j_uri
-    assert said.strip() == f"neo4j-queue: NEO4J_DATABASE=nope: {uri} has no database of this name"
-
-
-@pytest.mark.parametrize("command", [["init"], ["status"], ["health"], ["pause", "1"]], ids=" ".join)
-def test_a_jobs_database_that_does_not_exist_is_named_with_its_variable(
-    world: World, run: Run, command: list[str]
-) -> None:
-    said = run(*command, code=REFUSED, EMBED_JOB_DATABASE_NAME="nope")
-    uri = world.settings.embed_job_database_uri
-    assert said.strip() == f"neo4j-queue: EMBED_JOB_DATABASE_NAME=nope: {uri} has no database of this name"
+    settings = world.settings
+    uri = settings.neo4j_uri if variable == "NEO4J_DATABASE" else settings.embed_job_database_uri
+    said = run(*command.split(), code=REFUSED, **{variable: "nope"})
+    assert said.strip() == f"neo4j-queue: {variable}=nope: {uri} has no database of this name"
 
 
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
