@@ -70,7 +70,8 @@ def jobs_proxy(services: LocalServices) -> Iterator[TcpProxy]:
 def test_status_of_a_frozen_database_ends_with_75_in_bounded_time(
     make_world: MakeWorld, services: LocalServices, frozen: str
 ) -> None:
-    """It takes connections and never answers. Guard: `session.in_time`; without it the driver waits for minutes."""
+    """It takes connections and never answers. Guards: the driver's `CONNECT_TIMEOUT_S` and `ACQUIRE_TIMEOUT_S`, and
+    behind them `session.in_time`; without both it waits for minutes (with one of them it passes)."""
     world = make_world()
     variable = {"jobs": "EMBED_JOB_DATABASE_URI", "graph": "NEO4J_URI"}[frozen]
     with TcpProxy(("127.0.0.1", getattr(services, frozen).port)) as proxy:
