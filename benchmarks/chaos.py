@@ -69,10 +69,15 @@ def _run(world: World, jobs: int, faults: int, seed: int, say: Say) -> tuple[Rep
         time.sleep(chance.uniform(*REST_S))
         _see_to_work(world, chance)
         fault = chaos.strike(kind)
+        _see_to_work(world, chance)
         _wait_back(world, fault)
         world.restart_dead()
-        back = "nothing completed" if fault.back_after_ms is None else f"{fault.back_after_ms:,} ms"
-        say(f"  {n}/{faults} {kind}: first completed job after {back}")
+        idle = (
+            "nothing completed"
+            if fault.idle_ms is None
+            else f"first completed job after {fault.idle_ms:,} ms"
+        )
+        say(f"  {n}/{faults} {kind}, {fault.ended_at - fault.began_at:,} ms: {idle}")
     writer.join()
     _drain(world, say)
     seconds = time.monotonic() - began
@@ -82,7 +87,7 @@ def _run(world: World, jobs: int, faults: int, seed: int, say: Say) -> tuple[Rep
     report.tables += [_violations(found), _recovery(chaos.done), _inputs(found, jobs, seconds)]
     report.targets += _targets(chaos.done)
     report.notes += [f"seed {seed}; {seconds:.0f} s", *found.examples]
-    late = [fault.kind for fault in chaos.done if fault.back_after_ms is None]
+    late = [fault.kind for fault in chaos.done if fault.idle_ms is None]
     report.notes += [f"nothing was completed within {BACK_S:.0f} s after: {kind}" for kind in late]
     return report, found.good and not late
 
@@ -111,9 +116,9 @@ def _see_to_work(world: World, chance: random.Random) -> None:
 def _wait_back(world: World, fault: Fault) -> None:
     deadline, swept = time.monotonic() + BACK_S, time.monotonic()
     while time.monotonic() < deadline:
-        at = world.first_completed_after(fault.began_at)
+        at = world.first_completed_after(fault.ended_at)
         if at is not None:
-            fault.back_after_ms = at - fault.began_at
+            fault.idle_ms = at - fault.ended_at
             return
         world.restart_dead()
         if time.monotonic() - swept > SWEEP_EVERY_S:
@@ -155,13 +160,13 @@ def _violations(found: Audit) -> Table:
 
 def _recovery(faults: list[Fault]) -> Table:
     table = Table(
-        "From a fault to the first completed job after it",
+        "From the end of a fault to the first completed job",
         {
             "what": "fault",
             "times": "times",
             "lasted": "took ms (worst)",
-            "back": "back after ms (worst)",
-            "idle": "of them after its end",
+            "idle": "idle after its end, ms (worst)",
+            "back": "from its begin, ms (worst)",
         },
     )
     for kind in sorted({fault.kind for fault in faults}):
@@ -170,8 +175,8 @@ def _recovery(faults: list[Fault]) -> Table:
             what=kind,
             times=len(those),
             lasted=max(fault.ended_at - fault.began_at for fault in those),
-            back=max((f.back_after_ms for f in those if f.back_after_ms is not None), default=None),
             idle=max((f.idle_ms for f in those if f.idle_ms is not None), default=None),
+            back=max((f.back_ms for f in those if f.back_ms is not None), default=None),
         )
     return table
 

@@ -28,16 +28,16 @@ class Fault:
 
     kind: str
     began_at: int
+    # What was killed or stopped runs again, and says that it is ready.
     ended_at: int = 0
-    # Milliseconds until the first job after it was completed; None while nothing was.
-    back_after_ms: int | None = None
+    # Milliseconds from then to the first job completed after it; None while there was none. What was in hand may be
+    # completed during the fault, which says nothing about the way back.
+    idle_ms: int | None = None
 
     @property
-    def idle_ms(self) -> int | None:
-        """How long after the end of the fault the first job was completed; 0 when it was before."""
-        return (
-            None if self.back_after_ms is None else max(0, self.began_at + self.back_after_ms - self.ended_at)
-        )
+    def back_ms(self) -> int | None:
+        """From its begin to the first completed job after it."""
+        return None if self.idle_ms is None else self.ended_at - self.began_at + self.idle_ms
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Chaos:
         yield from kinds[:count]
 
     def strike(self, kind: str) -> Fault:
-        """Does one fault, to its end (what was killed or stopped runs again)."""
+        """Does one fault, to its end."""
         fault = Fault(kind, now_ms())
         self.done.append(fault)
         KINDS[kind](self)
@@ -88,10 +88,9 @@ class Chaos:
         self._kill_process("beat")
 
     def _kill_process(self, name: str) -> None:
-        process = self.world.process(name)
-        process.kill_group()
+        self.world.process(name).kill_group()
         time.sleep(self.random.uniform(0, AWAY_S))
-        process.start()
+        self.world.start(name)
 
     # -- services ------------------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ PROVIDER_LATENCY_S = 0.05
 PAGE = 200
 STOP_TIMEOUT_S = 30.0
 READY_S = 120.0
+POLL_S = 0.1
+# What a process writes when it takes up its work.
+READY = {"worker": b' ready."', "beat": b'"event":"boot_checked"'}
 # Short leases, so that a lost worker's jobs come back within the run; many attempts, for the provider's faults are
 # meant to be survived.
 SETTINGS = {
@@ -102,7 +105,7 @@ class World:
                 raise Neo4jQueueError(
                     f"the workers are not ready after {READY_S:.0f} s:\n{tails(self.processes)}"
                 )
-            time.sleep(0.2)
+            time.sleep(POLL_S)
 
     def __exit__(self, *exc: object) -> None:
         self._open.close()
@@ -131,6 +134,18 @@ class World:
     def process(self, name: str) -> CeleryProcess:
         """One process by its name."""
         return next(process for process in self.processes if process.name == name)
+
+    def start(self, name: str) -> None:
+        """Starts a process that was killed; returns when it is ready, or has ended again."""
+        process = self.process(name)
+        ready = READY[process.arguments[0]]
+        before = process.log.read_bytes().count(ready)
+        process.start()
+        deadline = time.monotonic() + READY_S
+        while process.log.read_bytes().count(ready) == before and process.exit_code() is None:
+            if time.monotonic() > deadline:
+                raise Neo4jQueueError(f"{name} is not ready after {READY_S:.0f} s:\n{tails(self.processes)}")
+            time.sleep(POLL_S)
 
     def restart_dead(self) -> None:
         """Starts again what ended without having been killed here; `died` names it."""

@@ -23,6 +23,10 @@ from neo4j_queue.errors import SettingsError
 CONNECT_TIMEOUT_S = 5.0
 ACQUIRE_TIMEOUT_S = 15.0
 RETRY_TIME_S = 15.0
+# A database that comes back is used at once: the driver's own rests double, and after an outage of half a minute most
+# of its next ten seconds would be slept through. Spread, so that two transactions in a deadlock do not meet again.
+RETRY_EVERY_S = 0.5
+RETRY_SPREAD = 0.5
 # A pooled socket that was idle this long is tested before use: a server restart leaves dead ones behind.
 LIVENESS_AFTER_S = 10.0
 STATEMENT_TIMEOUT_S = 55.0
@@ -76,6 +80,9 @@ class Database:
             connection_timeout=CONNECT_TIMEOUT_S,
             connection_acquisition_timeout=ACQUIRE_TIMEOUT_S,
             max_transaction_retry_time=self._retry_time_s,
+            initial_retry_delay=RETRY_EVERY_S,
+            retry_delay_multiplier=1.0,
+            retry_delay_jitter_factor=RETRY_SPREAD,
             liveness_check_timeout=LIVENESS_AFTER_S,
             notifications_min_severity="OFF",
             telemetry_disabled=True,

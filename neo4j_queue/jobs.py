@@ -216,7 +216,11 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`."""
+    """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`.
+
+    `locked_seconds`: after so long every job that is `processing` now is free again, unless its worker lives and
+    extends its lock. None = no lease is open.
+    """
 
     pending: int
     delayed: int
@@ -231,6 +235,7 @@ class QueueStatus:
     paused_until: int | None
     pause_reason: str | None
     workers: tuple[Worker, ...]
+    locked_seconds: float | None = None
 
     @property
     def unfinished(self) -> int:

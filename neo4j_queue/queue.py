@@ -331,19 +331,20 @@ class EmbedQueue:
         """The queue in numbers, plain integers; zeros on an empty database."""
         (row,) = self.database.read(statement("jobs/status"), now=self._clock())
         control = self.control.state()
-        oldest = None if row["oldest_due_at"] is None else (row["now"] - row["oldest_due_at"]) / 1000
+        oldest, last_lock = row["oldest_due_at"], row["last_lock_until"]
         counts = {
             name: int(row[name])
             for name in ("pending", "delayed", "processing", "started", "completed", "failed", "total")
         }
         return QueueStatus(
             **counts,
-            oldest_pending_seconds=oldest,
+            oldest_pending_seconds=None if oldest is None else (row["now"] - oldest) / 1000,
             halted=control.halted,
             halted_reason=control.halted_reason,
             paused_until=control.paused_until if control.paused else None,
             pause_reason=control.pause_reason if control.paused else None,
             workers=tuple(self.workers()),
+            locked_seconds=None if last_lock is None else max(0, last_lock - row["now"]) / 1000,
         )
 
     def health(self) -> health.Health:

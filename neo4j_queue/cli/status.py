@@ -95,7 +95,7 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         else None,
         "pending": f"{state.pending:,}" + (f" (oldest due for {oldest})" if oldest else ""),
         "delayed": f"{state.delayed:,}" + (" (waiting for their back-off)" if state.delayed else ""),
-        "processing": f"{state.processing:,} ({state.started:,} started)",
+        "processing": f"{state.processing:,} ({state.started:,} started{_given_back(state)})",
         "completed": state.completed,
         "failed": f"{state.failed:,}" + (" (neo4j-queue jobs list --status failed)" if state.failed else ""),
     }
@@ -109,6 +109,13 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         return
     rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
     output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
+
+
+def _given_back(state: "QueueStatus") -> str:
+    """What becomes of jobs whose worker was killed: asked by everyone who has just killed one."""
+    if not state.processing or state.locked_seconds is None:
+        return ""
+    return f"; those of a dead worker come back in about {output.duration(state.locked_seconds)}"
 
 
 def health(

@@ -1,6 +1,7 @@
 """The command line on real databases: what it prints for programs, and what it changes."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -71,6 +72,9 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert (answer["pending"], answer["total"], answer["coverage"]["missing"]) == (3, 3, 3)
     assert answer["oldest_pending_seconds"] >= 0
     assert "pending" in run("status")
+    (lease,) = world.queue.lease("w1", batches=1).leases
+    world.queue.start(lease.token, lease.job_ids)
+    assert re.search(r"3 \(3 started; those of a dead worker come back in about \d s\)", run("status"))
 
 
 @pytest.mark.parametrize("command", [["status"], ["health"], ["pause", "5"], ["resume"]], ids=" ".join)

@@ -1,12 +1,16 @@
 """The databases are restarted under load, frozen, or away while entities are written (B3, D3)."""
 
+import itertools
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.cli import session
 from neo4j_queue.database import Address, Database
@@ -53,6 +57,28 @@ def test_entities_are_written_while_the_jobs_database_is_down(
         queue = EmbedQueue(jobs_db, world.settings)
         assert sweep(graph, queue).queued == 1
         assert queue.status().pending == 1
+
+
+def test_a_database_that_is_away_is_asked_every_second() -> None:
+    """However long it was away. Guard: `retry_delay_multiplier` of the driver; with its own value, the rests double to
+    four seconds within these six, and to eight within an ordinary restart."""
+    asked: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    nobody.accept()[0].close()
+                except OSError:  # closed
+                    return
+                asked.append(time.monotonic())
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        away = Address(f"bolt://127.0.0.1:{nobody.getsockname()[1]}", "neo4j")
+        with Database(away, retry_time_s=6) as database, pytest.raises(ServiceUnavailable):
+            database.read("RETURN 1")
+    assert asked[-1] - asked[0] > 5
+    assert max(later - earlier for earlier, later in itertools.pairwise(asked)) < 2
 
 
 # The two waits of `status`, and the start of a Python process on a busy machine.

@@ -12,12 +12,24 @@ from neo4j_queue.health import HealthState
 from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.queue.scenery import BEGINNING, Clock, all_jobs, failures, make_jobs, request, requests, running
+from tests.queue.scenery import (
+    BEGINNING,
+    Clock,
+    all_jobs,
+    failures,
+    leased,
+    make_jobs,
+    request,
+    requests,
+    running,
+)
 
 COUNTS = ("pending", "delayed", "processing", "started", "completed", "failed", "total")
 # Two hours of difference would be seen; a busy machine takes seconds.
 NEAR_MS = 60_000
 AN_HOUR_S = 3_600
+# That of the queue of these tests (conftest).
+LOCK_S = 100
 
 
 def counted(status: QueueStatus) -> dict[str, int]:
@@ -71,6 +83,23 @@ def test_the_oldest_due_job_tells_the_age(queue: EmbedQueue, clock: Clock) -> No
     assert queue.status().oldest_pending_seconds is None
     clock.advance(3_000)
     assert queue.status().oldest_pending_seconds == 2.0
+
+
+def test_the_last_lock_tells_when_the_jobs_of_a_dead_worker_come_back(
+    queue: EmbedQueue, clock: Clock
+) -> None:
+    """In seconds; started work counts with its lock, and the longest one counts."""
+    assert queue.status().locked_seconds is None
+    queue.enqueue(requests(20))
+    running(queue)
+    assert queue.status().locked_seconds == LOCK_S
+    clock.advance(30_000)
+    leased(queue)
+    assert queue.status().locked_seconds == LOCK_S - 30
+    clock.advance(80_000)
+    assert queue.status().locked_seconds == 0
+    queue.recover_stale()
+    assert queue.status().locked_seconds is None
 
 
 def test_counts_are_plain_integers(queue: EmbedQueue, clock: Clock) -> None:

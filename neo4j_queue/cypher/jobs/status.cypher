@@ -1,6 +1,7 @@
-// Counts by state, straight from the indexes, and the age of the oldest due job.
+// Counts by state, straight from the indexes, the age of the oldest due job, and when the last open lease runs out.
 // parameters: worker_ttl_ms, now
-// rows:       one: pending (due), delayed, processing, started, completed, failed, total, oldest_due_at, now
+// rows:       one: pending (due), delayed, processing, started, completed, failed, total, oldest_due_at, last_lock_until,
+//             now
 // locks:      none
 WITH coalesce($now, datetime.realtime().epochMillis) AS now
 CALL (now) {
@@ -26,5 +27,6 @@ CALL (now) {
   }
   RETURN min(due_at) AS oldest_due_at
 }
+CALL () { MATCH (l:EmbedLease) WHERE l.open = true RETURN max(l.lock_until) AS last_lock_until }
 CALL () { MATCH (j:EmbedJob) RETURN count(j) AS total }
-RETURN pending, delayed, processing, started, completed, failed, total, oldest_due_at, now
+RETURN pending, delayed, processing, started, completed, failed, total, oldest_due_at, last_lock_until, now
