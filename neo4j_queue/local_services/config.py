@@ -33,8 +33,8 @@ class ServicesConfig:
 
     `throwaway` is for tests and benchmarks: transaction logs are pruned at once and stay small, so that a
     store whose data nobody wants back does not fill the disk. `java_heap` is the largest heap of each
-    server, in the JVM's notation. `neo4j_settings` are lines for `neo4j.conf` of both servers, in place of
-    ours where the names are the same.
+    server, in the JVM's notation; `java_options` are given to it after ours. `neo4j_settings` are lines for
+    `neo4j.conf` of both servers, in place of ours where the names are the same.
     """
 
     graph_port: int = 7687
@@ -44,6 +44,7 @@ class ServicesConfig:
     throwaway: bool = False
     # 430 MB resident each with 768 MB; less makes the garbage collector visible in benchmarks.
     java_heap: str = "768m"
+    java_options: tuple[str, ...] = ()
     neo4j_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

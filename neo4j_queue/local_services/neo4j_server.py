@@ -73,7 +73,8 @@ class Neo4jServer(Service):
         jars = f"{self._home / 'lib'}/*:{self._home / 'plugins'}/*"
         places = (f"--home-dir={self.directory}", f"--config-dir={self.directory / 'conf'}")
         server = ("org.neo4j.server.CommunityEntryPoint", *places, "--console-mode")
-        return [java_command(), *heap, *JAVA_FLAGS, "-cp", jars, *server]
+        options = (*heap, *JAVA_FLAGS, *self._config.java_options)
+        return [java_command(), *options, "-cp", jars, *server]
 
     def settings(self) -> dict[str, str]:
         """The lines of `neo4j.conf`. The server refuses to start on a name that it does not know."""

@@ -13,7 +13,7 @@ from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.celery_processes import CeleryProcesses, celery_processes
+from tests.celery_processes import CeleryProcesses
 from tests.waiting import wait_until
 
 # Leases short enough that a test can see them run out, long enough for a busy machine to start work in time.
@@ -102,11 +102,10 @@ def make_world(
         )
         queue = EmbedQueue(jobs_db, settings)
         graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
-        context = celery_processes(variables, tmp_path)
-        processes = context.__enter__()
+        processes = CeleryProcesses(variables, tmp_path)
         opened.append(processes)
         return World(variables, settings, graph, queue, graph_db, jobs_db, processes)
 
     yield make
     for processes in opened:
-        processes.stop()
+        processes.kill()

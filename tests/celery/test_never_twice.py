@@ -41,7 +41,7 @@ def notes(make_world: MakeWorld, provider: ProviderServer) -> Iterator[World]:
     report = migrate_graph(world.graph_db, world.settings)
     assert report.ok, report.problems
     yield world
-    world.celery.stop()
+    world.celery.kill()
     for index in indexes(world.graph_db).values():
         if index.labels == [LABEL]:
             kind, name = ("CONSTRAINT", index.constraint) if index.constraint else ("INDEX", index.name)

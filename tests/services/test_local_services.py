@@ -24,6 +24,7 @@ from neo4j_queue.local_services import (
     ServicesConfig,
     free_ports,
 )
+from tests.conftest import JAVA_OPTIONS
 
 # Two servers boot on a machine that may be busy with other things.
 COMMAND_TIMEOUT_S = 400.0
@@ -33,7 +34,9 @@ COMMAND_TIMEOUT_S = 400.0
 def elsewhere(tmp_path: Path) -> Iterator[ServicesConfig]:
     """Services of their own, not those of the session; whatever a test leaves running is stopped."""
     graph, jobs, broker = free_ports(3)
-    config = ServicesConfig(graph, jobs, broker, tmp_path / "services", throwaway=True)
+    config = ServicesConfig(
+        graph, jobs, broker, tmp_path / "services", throwaway=True, java_options=JAVA_OPTIONS
+    )
     yield config
     LocalServices(config).down()
 
