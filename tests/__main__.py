@@ -1,7 +1,7 @@
-"""`python -m tests`: the whole suite in two halves at once; with arguments, pytest with them.
+"""`python -m tests`: the whole suite in three parts at once; with arguments, pytest with them.
 
 Tests of processes wait most of their time for starts, locks and leases, the others for their databases: side by side
-they take little more than the longer half. Each half is a pytest session with services of its own.
+they take little more than the longest part. Each part is a pytest session with services of its own.
 """
 
 import os
@@ -11,55 +11,60 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import FrameType
-from typing import IO
 
 from tests.conftest import KEEP_VARIABLE
 
-PROCESSES = ("tests/celery", "tests/faults")
-# A folder that is new is in the second half, not in none.
-HALVES = {
-    "worker processes and faults": PROCESSES,
-    "everything else": ("tests", *(f"--ignore={folder}" for folder in PROCESSES)),
+WHOLE_PROCESSES, FAULTS = ("tests/celery", "tests/services"), ("tests/faults",)
+PARTS = {
+    "whole processes": WHOLE_PROCESSES,
+    "faults": FAULTS,
+    # A folder that is new is in this part, not in none.
+    "everything else": ("tests", *(f"--ignore={folder}" for folder in WHOLE_PROCESSES + FAULTS)),
 }
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns the exit code of pytest, of the worse half."""
+    """Returns the exit code of pytest, of the worst part."""
     pytest = [sys.executable, "-m", "pytest"]
     if arguments or os.environ.get(KEEP_VARIABLE):
         # Kept services serve one session at a time.
         os.execv(sys.executable, [*pytest, *arguments])
     started = time.monotonic()
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as later:
-        outputs: list[IO[str] | None] = [None, later]
-        halves = [
-            subprocess.Popen([*pytest, *paths], stdout=output, stderr=output)
-            for paths, output in zip(HALVES.values(), outputs, strict=True)
+    with ExitStack() as stack:
+        # The first is watched while it runs; the others are read when all have ended.
+        later = [
+            stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(len(PARTS) - 1)
         ]
-        _pass_on_sigterm(halves)
-        codes = [_ended(half) for half in halves]
-        later.seek(0)
-        print(later.read(), flush=True)
-    for name, code in zip(HALVES, codes, strict=True):
+        parts = [
+            subprocess.Popen([*pytest, *paths], stdout=output, stderr=output)
+            for paths, output in zip(PARTS.values(), [None, *later], strict=True)
+        ]
+        _pass_on_sigterm(parts)
+        codes = [_ended(part) for part in parts]
+        for output in later:
+            output.seek(0)
+            print(output.read(), flush=True)
+    for name, code in zip(PARTS, codes, strict=True):
         print(f"{'passed' if code == 0 else f'FAILED ({code})'}: {name}")
-    print(f"both in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"all in {time.monotonic() - started:.0f} s", flush=True)
     return max(codes)
 
 
-def _pass_on_sigterm(halves: Sequence[subprocess.Popen[bytes]]) -> None:
+def _pass_on_sigterm(parts: Sequence[subprocess.Popen[bytes]]) -> None:
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        for half in halves:
-            half.send_signal(number)
+        for part in parts:
+            part.send_signal(number)
 
     signal.signal(signal.SIGTERM, pass_on)
 
 
-def _ended(half: subprocess.Popen[bytes]) -> int:
-    """Its exit code. Ctrl-C reaches the halves as it reaches us: they stop what they started, and we wait for that."""
+def _ended(part: subprocess.Popen[bytes]) -> int:
+    """Its exit code. Ctrl-C reaches the parts as it reaches us: they stop what they started, and we wait for that."""
     while True:
         try:
-            return abs(half.wait())
+            return abs(part.wait())
         except KeyboardInterrupt:
             continue
 
