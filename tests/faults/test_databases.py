@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from neo4j.exceptions import ServiceUnavailable
+from neo4j.exceptions import Neo4jError, ServiceUnavailable
 
 from neo4j_queue.cli import session
-from neo4j_queue.database import Address, Database
+from neo4j_queue.database import Address, Database, rows
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices
@@ -79,6 +79,21 @@ def test_a_database_that_is_away_is_asked_every_second() -> None:
             database.read("RETURN 1")
     assert asked[-1] - asked[0] > 5
     assert max(later - earlier for earlier, later in itertools.pairwise(asked)) < 2
+
+
+@pytest.mark.parametrize("way", ["transaction", "autocommit"])
+def test_a_statement_that_hangs_is_ended_whatever_the_server_allows(jobs_db: Database, way: str) -> None:
+    """Guards: the `timeout` of `Database.transaction` and of `Database.autocommit`. Without one, the server's minute is
+    what ends this, and on a server with Neo4j's defaults nothing."""
+    run: dict[str, Callable[[str], object]] = {
+        "transaction": lambda query: jobs_db.transaction(lambda tx: rows(tx, query), timeout_s=1),
+        "autocommit": lambda query: jobs_db.autocommit(query, timeout_s=1),
+    }
+    began = time.monotonic()
+    with pytest.raises(Neo4jError) as caught:
+        run[way]("UNWIND range(1, 100000000000) AS n WITH n WHERE n < 0 RETURN count(n)")
+    assert caught.value.code == "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration"
+    assert time.monotonic() - began < 10
 
 
 # The two waits of `status`, and the start of a Python process on a busy machine.
