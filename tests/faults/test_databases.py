@@ -107,6 +107,21 @@ def jobs_proxy(services: LocalServices) -> Iterator[TcpProxy]:
         yield proxy
 
 
+def test_a_hello_that_was_not_heard_is_told_again(make_world: MakeWorld, jobs_proxy: TcpProxy) -> None:
+    """The jobs database is silent just when a worker is ready, and nobody else asks for it: no beat, no control worker.
+
+    Guard: `lifecycle._say_hello_again`. Without it the worker is not in the census for a minute, here for ever.
+    """
+    world = make_world(EMBED_JOB_DATABASE_URI=f"bolt://127.0.0.1:{jobs_proxy.port}")
+    worker = world.celery.launch("greets@test", "worker", "-Q", "embed", "-c", "1", "-n", "greets@test")
+    wait_until(lambda: worker.events("boot_checked"), within_s=60, what="the worker has seen the database")
+    jobs_proxy.freeze()
+    wait_until(lambda: worker.events("hello_unheard"), within_s=60, what="its hello is not heard")
+    assert world.queue.workers() == []
+    jobs_proxy.thaw()
+    wait_until(world.queue.workers, within_s=20, what="it is in the census")
+
+
 @pytest.mark.parametrize("frozen", ["jobs", "graph"])
 def test_status_of_a_frozen_database_ends_with_75_in_bounded_time(
     make_world: MakeWorld, services: LocalServices, frozen: str
