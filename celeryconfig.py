@@ -92,13 +92,13 @@ event_queue_expires = 60
 # -- beat ----------------------------------------------------------------------------------------------------
 
 # The schedule keeps no state worth keeping: everything it fires is idempotent. In memory it cannot be found corrupted
-# after an unclean stop, as a schedule file can (celery#9951).
-beat_scheduler = "celery.beat:Scheduler"
+# after an unclean stop, as a schedule file can (celery#9951). And it stops ticking into a queue that nobody empties.
+beat_scheduler = "tasks.ticks:BoundedScheduler"
 beat_max_loop_interval = 1
 
 
 def _every(task: str, seconds: float) -> dict[str, object]:
-    """A tick. It expires before the next one, so that ticks do not pile up while no worker is there."""
+    """A tick. It expires before the next one, so that a worker that was away runs none that is out of date."""
     return {"task": task, "schedule": seconds, "options": {"expires": seconds * 0.9}}
 
 

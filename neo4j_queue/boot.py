@@ -15,6 +15,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
 from neo4j_queue.log import get_logger
+from neo4j_queue.servers import outdated
 from neo4j_queue.setting_names import suspicious_names
 from neo4j_queue.settings import Role, Settings
 
@@ -129,13 +130,13 @@ def wait_for(
 
 
 def ping(database: Database, prefix: str) -> None:
-    """Asks one database whether it answers.
+    """Asks one database whether it answers, and whether its server is new enough.
 
     Raises `TemporarilyUnavailable` when trying again makes sense, else `SettingsError`, which names the
     variables by their `prefix` (`NEO4J` or `EMBED_JOB_DATABASE`).
     """
     try:
-        database.read(statement("server/ping"))
+        too_old = outdated(database.agent())
     except (Neo4jError, DriverError) as error:
         reason = explain(error)
         address = database.address
@@ -144,6 +145,8 @@ def ping(database: Database, prefix: str) -> None:
         if isinstance(error, Neo4jError) and error.code == NO_DATABASE:
             raise SettingsError([_no_database(_blamed(error, prefix), address)]) from error
         raise SettingsError([f"{_blamed(error, prefix)}: {address.uri} says: {reason}"]) from error
+    if too_old:
+        raise SettingsError([f"{prefix}_URI={database.address.uri}: {too_old}: upgrade the server"])
 
 
 def missing_database(error: Exception, settings: Settings) -> str | None:

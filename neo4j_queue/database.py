@@ -18,8 +18,9 @@ from neo4j.exceptions import ServiceUnavailable
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.errors import SettingsError
 
-# Nothing may wait without an end. A statement has at most the server's own transaction timeout; these bound the
-# rest: opening a socket, waiting for a free one, and repeating a transaction after a transient error.
+# Nothing may wait without an end: opening a socket, waiting for a free one, repeating a transaction after a transient
+# error. What a transaction may take is ours to say too, for the server's own limit is "for ever" unless somebody set
+# it. Where it is less than ours, it holds.
 CONNECT_TIMEOUT_S = 5.0
 ACQUIRE_TIMEOUT_S = 15.0
 RETRY_TIME_S = 15.0
@@ -29,6 +30,8 @@ RETRY_EVERY_S = 0.5
 RETRY_SPREAD = 0.5
 # A pooled socket that was idle this long is tested before use: a server restart leaves dead ones behind.
 LIVENESS_AFTER_S = 10.0
+# All our statements work in pages that take a second or two. A little less than the minute that our servers allow, so
+# that it is our error that names it.
 STATEMENT_TIMEOUT_S = 55.0
 
 T = TypeVar("T")
@@ -97,22 +100,45 @@ class Database:
         """The rows of a writing statement (managed transaction: transient errors are repeated)."""
         return self.transaction(lambda tx: rows(tx, query, **parameters))
 
-    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
-        """Runs `work` in one transaction, again after a transient error; `work` must not have other effects."""
+    def transaction(
+        self,
+        work: Callable[[ManagedTransaction], T],
+        *,
+        access: str = neo4j.WRITE_ACCESS,
+        timeout_s: float = STATEMENT_TIMEOUT_S,
+    ) -> T:
+        """Runs `work` in one transaction, again after a transient error; `work` must not have other effects.
+
+        The server ends it after `timeout_s` seconds.
+        """
         name = self.address.database
         with (
             self._interruptible(),
             self.driver().session(database=name, default_access_mode=access) as session,
         ):
-            bounded = neo4j.unit_of_work(timeout=STATEMENT_TIMEOUT_S)(work)
+            bounded = neo4j.unit_of_work(timeout=timeout_s)(work)
             if access == neo4j.READ_ACCESS:
                 return session.execute_read(bounded)
             return session.execute_write(bounded)
 
-    def autocommit(self, query: str, **parameters: Any) -> list[Record]:
-        """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`, schema)."""
+    def autocommit(
+        self, query: str, *, timeout_s: float = STATEMENT_TIMEOUT_S, **parameters: Any
+    ) -> list[Record]:
+        """Runs a statement that manages its own transactions (`IN TRANSACTIONS`, `apoc.periodic.*`).
+
+        The server ends it as a whole after `timeout_s` seconds; what its own transactions committed stays.
+        """
+        bounded = neo4j.Query(query, timeout=timeout_s)  # type: ignore[arg-type, unused-ignore]
         with self._interruptible(), self.driver().session(database=self.address.database) as session:
-            return list(session.run(query, _quiet(parameters)))
+            return list(session.run(bounded, _quiet(parameters)))
+
+    def agent(self) -> str:
+        """What the server calls itself, such as `Neo4j/5.26.29`.
+
+        Asked without `CYPHER 5`, which servers that are too old take for a mistake.
+        """
+        summary = self.transaction(lambda tx: tx.run("RETURN true").consume(), access=neo4j.READ_ACCESS)
+        return str(summary.server.agent)
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

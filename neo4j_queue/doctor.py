@@ -5,7 +5,7 @@ names what merely costs: a mock provider, no APOC, a clock that is off, no worke
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,11 +16,10 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.servers import BOUNDED, endless
 from neo4j_queue.setting_names import suspicious_names
 from neo4j_queue.settings import Settings
 
-# Earlier servers lack `db.create.setNodeVectorProperty` and vector indexes as we use them.
-OLDEST_SERVER = (5, 13)
 # Leases run on the server's clock alone. Beyond this, times in logs and tables stop making sense to people.
 CLOCK_SKEW_S = 2.0
 # Due jobs start within a second of a worker with a free slot; ten minutes mean that something does not drain.
@@ -119,9 +118,6 @@ def _server(database: Database, subject: str, prefix: str) -> list[Finding]:
     address = database.address
     detail = f"{address.uri} ({address.database}) answers, Neo4j {about['version']} {about['edition']}"
     found = [Finding(subject, Grade.OK, detail)]
-    if _numbers(about["version"]) < OLDEST_SERVER:
-        needed = ".".join(map(str, OLDEST_SERVER))
-        found = [Finding(subject, Grade.BAD, detail, f"upgrade it: {needed} or newer is needed")]
     # The answer is between the two readings of our clock; only what lies outside is skew.
     server_s = about["clock_ms"] / 1000
     skew_s = max(asked - server_s, server_s - answered, 0.0)
@@ -130,13 +126,15 @@ def _server(database: Database, subject: str, prefix: str) -> list[Finding]:
         detail = f"its clock is {skew_s:.1f} s {side} this machine's"
         advice = "set both by NTP; leases are not harmed (they run on the server's clock), people are misled"
         found.append(Finding(f"{subject} clock", Grade.WARNING, detail, advice))
-    return found
+    return [*found, *_unbounded(subject, endless(database))]
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """`5.26.29` or `2025.01.0-aura` as numbers; what is none ends the list."""
-    parts = version.split("-")[0].split(".")
-    return tuple(int(part) for part in parts if part.isdigit())
+def _unbounded(subject: str, names: Sequence[str]) -> list[Finding]:
+    if not names:
+        return []
+    detail = f"endless in its configuration: {', '.join(names)}; a lost client can hold up all others"
+    advice = f"set in neo4j.conf: {', '.join(f'{name}={BOUNDED[name]}' for name in names)}"
+    return [Finding(f"{subject} limits", Grade.WARNING, detail, advice)]
 
 
 def _two_stores(graph: Database, jobs: Database, settings: Settings) -> list[Finding]:

@@ -387,6 +387,13 @@ class EmbedQueue:
         )
         return {row["name"]: int(row["silent_ms"]) for row in found}
 
+    def may_ask_all(self, every_s: float) -> bool:
+        """Are all workers to be asked? About once in `every_s` seconds, whichever process wants to know."""
+        every_ms = round(every_s * 1000)
+        return bool(
+            self.database.write(statement("jobs/census_of_all"), every_ms=every_ms, now=self._clock())
+        )
+
     def forget_worker(self, name: str) -> None:
         """A worker said good-bye: its slots no longer count."""
         self.database.write(statement("jobs/forget_worker"), name=name)

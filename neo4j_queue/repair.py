@@ -1,7 +1,11 @@
 """The dual-mode repair tool: one entity by name, or a bounded number of entities that have no vector."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+import structlog
 
 from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
@@ -10,9 +14,17 @@ from neo4j_queue.queue import EmbedQueue
 
 LIMIT_DEFAULT = 10
 LIMIT_MAX = 1_000
+# Entities per look, however few are wanted: those that are taken care of have to be passed over, which at ten at a time
+# is a round trip or three for each handful.
+PAGE = 1_000
+# During a backfill nearly all of a million are taken care of already. A person waits no longer for the rest of them,
+# and leases wait behind this call on a control worker of one slot.
+SEARCH_S = 15.0
 
 # Jobs in these states are being taken care of, or wait for `retry_failed`: their entities would only fill the page.
 _TAKEN = frozenset({Status.PENDING, Status.PROCESSING, Status.FAILED})
+
+log = structlog.get_logger(__name__)
 
 
 def force_generate_embedding(
@@ -52,17 +64,28 @@ def selected(
     return discover(graph, queue, bounded_limit(limit))
 
 
-def discover(graph: EntityGraph, queue: EmbedQueue, limit: int) -> list[EntityText]:
-    """Entities without a vector whose job is not being taken care of already; at most `limit`."""
+def discover(
+    graph: EntityGraph, queue: EmbedQueue, limit: int, *, clock: Callable[[], float] = time.monotonic
+) -> list[EntityText]:
+    """Entities without a vector whose job is not being taken care of already; at most `limit`.
+
+    Fewer, with a line in the log, where those that are taken care of take longer than `SEARCH_S` to pass over.
+    """
     found: list[EntityText] = []
     after: str | None = None
+    passed, until = 0, clock() + SEARCH_S
     while len(found) < limit:
-        page = graph.get_entities_without_embeddings(limit, after)
-        if not page:
+        if clock() > until:
+            log.warning("repair_search_ended", passed_over=passed, found=len(found), after_s=SEARCH_S)
+            break
+        page = graph.get_entities_without_embeddings(PAGE, after)
+        states = queue.states_of([text.request(graph.model) for text in page])
+        free = [text for text in page if states.get((text.uid, text.version)) not in _TAKEN]
+        found += free
+        passed += len(page) - len(free)
+        if len(page) < PAGE:
             break
         after = page[-1].uid
-        states = queue.states_of([text.request(graph.model) for text in page])
-        found += [text for text in page if states.get((text.uid, text.version)) not in _TAKEN]
     return found[:limit]
 
 

@@ -15,6 +15,9 @@ log = structlog.get_logger()
 
 # Jobs per transaction: long enough to be quick, short enough to hold no lock for a noticeable time.
 PAGE = 1_000
+# Jobs per statement of APOC's, which must end within a statement's deadline on however slow a machine: twenty pages
+# take a second or two.
+JOBS_PER_STATEMENT = 20 * PAGE
 # Ended leases are the history of the last day, and the rate budget looks back one interval (at most a day).
 LEASE_HISTORY = timedelta(days=1)
 # APOC puts a `runtime=slotted` of its own behind a leading CYPHER, in front of the version, which is then a syntax
@@ -80,18 +83,25 @@ def cleanup(
 
 
 def _through_apoc(database: Database, parameters: Mapping[str, Any], most: int) -> int:
-    (row,) = database.autocommit(
-        statement("retention/iterate"),
-        outer=statement("retention/expired").replace("CYPHER 5\n", SLOTTED, 1),
-        inner=statement("retention/remove"),
-        params={**parameters, "limit": most},
-        batch_size=PAGE,
-    )
-    if row["failed_batches"] or row["failed"] or row["terminated"]:
-        raise CleanupFailed(
-            f"{row['failed_batches']} of {row['batches']} clean-up batches failed: {row['errors'] or 'terminated'}"
+    removed = 0
+    while removed < most:
+        limit = min(JOBS_PER_STATEMENT, most - removed)
+        (row,) = database.autocommit(
+            statement("retention/iterate"),
+            outer=statement("retention/expired").replace("CYPHER 5\n", SLOTTED, 1),
+            inner=statement("retention/remove"),
+            params={**parameters, "limit": limit},
+            batch_size=PAGE,
         )
-    return int(row["removed"])
+        if row["failed_batches"] or row["failed"] or row["terminated"]:
+            raise CleanupFailed(
+                f"{row['failed_batches']} of {row['batches']} clean-up batches failed: {row['errors'] or 'terminated'}"
+            )
+        removed += int(row["removed"])
+        # As below: what could not be removed is in somebody else's hands.
+        if row["total"] < limit or not row["removed"]:
+            break
+    return removed
 
 
 def _native(database: Database, parameters: Mapping[str, Any], most: int) -> int:

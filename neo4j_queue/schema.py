@@ -15,7 +15,7 @@ import structlog
 from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.cypher import quote, statement
-from neo4j_queue.database import Database
+from neo4j_queue.database import Database, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.entities import OUTBOX_LABEL
 from neo4j_queue.search_indexes import can_make_words, rivals, search_problems
@@ -183,7 +183,8 @@ def _run(database: Database, query: str, there: Mapping[str, Index]) -> str | No
 
 def _create(database: Database, name: str | None, query: str, **parameters: Any) -> str | None:
     try:
-        database.write(query, **parameters)
+        # A uniqueness constraint is there when its index is built.
+        database.transaction(lambda tx: rows(tx, query, **parameters), timeout_s=ONLINE_WAIT_S)
     except Neo4jError as error:
         if error.code not in _CREATED_MEANWHILE:
             raise

@@ -1,5 +1,6 @@
-"""Asks the dispatch broker: for the boot check of workers and beat, and for `neo4j-queue doctor`."""
+"""Asks the dispatch broker: for the boot check of workers and beat, for `neo4j-queue doctor`, and how much waits."""
 
+from functools import cache
 from typing import Any
 
 import redis
@@ -17,6 +18,16 @@ TIMEOUT_S = 3.0
 SAFE_POLICY = "noeviction"
 # What a message that cannot be sent may raise.
 PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
+
+# The list in which messages wait for a control worker.
+CONTROL = "control"
+LEASE_BATCH = "tasks.dispatch.lease_batch"
+# So many ticks and nudges may wait there: a hundred wishes for a lease transaction say no more than one. The ticks that
+# come once a minute or less find room beyond them, so that a worker that was busy for minutes has its heartbeat next.
+MOST_WISHES = 100
+MOST_WAITING = 200
+# A broker that does not say at once how much waits is not asked any longer; the message itself will show what is wrong.
+COUNT_WITHIN_S = 1.0
 
 # How often a worker asks for a broker that is away: as often as beat ticks, for that is when there is work again.
 ASK_EVERY_S = 1
@@ -75,6 +86,23 @@ def examine(url: str) -> Finding:
         )
         return Finding("broker", Grade.WARNING, detail, advice)
     return Finding("broker", Grade.OK, detail)
+
+
+def is_crowded(url: str, task: str) -> bool:
+    """Does so much wait for the control workers that one more message of this task would say nothing new?
+
+    For what comes by itself, ticks and nudges: what people send is never held back. False if the broker does not say.
+    """
+    try:
+        waiting = int(_counter(url).llen(CONTROL))
+    except (redis.RedisError, OSError, ValueError):
+        return False
+    return waiting >= (MOST_WISHES if task == LEASE_BATCH else MOST_WAITING)
+
+
+@cache
+def _counter(url: str) -> Any:
+    return redis.Redis.from_url(url, socket_timeout=COUNT_WITHIN_S, socket_connect_timeout=COUNT_WITHIN_S)
 
 
 def _policy(client: Any) -> str:

@@ -1,6 +1,5 @@
 """Who is alive, how much can run at once, and which leases are being executed: the workers say it themselves."""
 
-import itertools
 import time
 from typing import Any
 
@@ -14,16 +13,15 @@ from tasks.app import app, fingerprint
 
 # Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
 ANSWER_TIMEOUT_S = 1.0
-# Who asks everybody has to wait out the whole second, and no lease is given by this slot meanwhile. Known workers are
-# asked by name, which ends with the last answer; every fifth time all are asked, for one whose hello was lost.
-EVERYBODY_EVERY = 5
+# Who asks everybody has to wait out the whole second, and no lease is given by this slot meanwhile: once a minute, for
+# one whose hello was lost or who was silent for long. Known workers are asked by name, which ends with the last answer.
+EVERYBODY_EVERY_S = 60.0
 # With no worker known, a lease transaction asks again at most this often.
 REFRESH_EVERY_S = 5.0
 EMBED_TASK = "tasks.embed.embed_batch"
 
 log = get_logger()
 _refreshed_at = float("-inf")
-_rounds = itertools.count()
 
 
 @inspect_command()
@@ -40,8 +38,9 @@ def embed_census(state: Any) -> dict[str, Any]:
 
 def take() -> tuple[list[Worker], dict[str, list[str]]]:
     """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids)."""
-    known = [worker.name for worker in resources.queue().workers()]
-    everybody = not known or next(_rounds) % EVERYBODY_EVERY == EVERYBODY_EVERY - 1
+    queue = resources.queue()
+    known = [worker.name for worker in queue.workers()]
+    everybody = queue.may_ask_all(EVERYBODY_EVERY_S) or not known
     answers = (
         app.control.broadcast(
             "embed_census",

@@ -17,9 +17,12 @@ from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tasks import resources
 from tasks.app import app, fingerprint
+from tasks.broker import LEASE_BATCH, PUBLISH_ERRORS, is_crowded
 
 # First acts that waited this long in the broker were done by someone else.
 FIRST_ACT_EXPIRES_S = 60.0
+# A hello that the census did not hear is told again this often.
+HELLO_AGAIN_S = 5.0
 # How often a stopping worker looks whether its batches have finished.
 LOOK_EVERY_S = 0.1
 
@@ -64,23 +67,47 @@ def _connect(databases: Sequence[Database]) -> None:
 @signals.worker_ready.connect
 def begin(sender: Any, **_: Any) -> None:
     """Tells the census that we are here, and takes back what a dead predecessor left."""
+    _Shutdown.pool = sender.pool
     if _serves("embed"):
         # By ourselves: the heartbeat's question may come before we can hear it.
         slots = Worker(sender.hostname, slots=sender.pool.limit, fingerprint=fingerprint())
-        _tell_census("hello", lambda queue: queue.record_census([slots]))
+        if not _say_hello(slots):
+            threading.Thread(target=_say_hello_again, args=(slots,), name="hello", daemon=True).start()
     # Before the recovery: work that outlived our absence still has its lock extended. An embed worker has none yet.
     first_acts = ["tasks.upkeep.heartbeat"] if _serves("control") else []
     if Settings.lenient().embed_job_recovery_interval:
         first_acts.append("tasks.upkeep.recover_stale")
-    for name in [*first_acts, "tasks.dispatch.lease_batch"]:
-        app.send_task(name, expires=FIRST_ACT_EXPIRES_S)
-    _Shutdown.pool = sender.pool
+    for name in [*first_acts, LEASE_BATCH]:
+        if not is_crowded(app.conf.broker_url, name):
+            _ask_for(name)
+
+
+def _ask_for(task: str) -> None:
+    """A first act that the broker does not take is what beat asks for with its next tick."""
+    try:
+        app.send_task(task, expires=FIRST_ACT_EXPIRES_S)
+    except PUBLISH_ERRORS as error:
+        log.warning("first_act_not_sent", task=task, error=str(error))
 
 
 class _Shutdown:
-    """The pool of this worker, for the release of batches at its end."""
+    """The pool of this worker, for the release of batches at its end, and whether that has come."""
 
     pool: Any = None
+    leaving = threading.Event()
+    # Held while the census is told: a hello must not come after the good-bye.
+    telling = threading.Lock()
+
+
+def _say_hello(slots: Worker) -> bool:
+    return _tell_census("hello", lambda queue: queue.record_census([slots]))
+
+
+def _say_hello_again(slots: Worker) -> None:
+    while not _Shutdown.leaving.wait(HELLO_AGAIN_S):
+        with _Shutdown.telling:
+            if _Shutdown.leaving.is_set() or _say_hello(slots):
+                return
 
 
 @signals.worker_shutting_down.connect
@@ -108,17 +135,21 @@ def _cancel_after_grace() -> None:
 @signals.worker_shutdown.connect
 def say_good_bye(sender: Any, **_: Any) -> None:
     """Takes our slots out of the census, so that nothing is leased for us any more."""
-    _tell_census("good_bye", lambda queue: queue.forget_worker(sender.hostname))
+    _Shutdown.leaving.set()
+    with _Shutdown.telling:
+        _tell_census("good_bye", lambda queue: queue.forget_worker(sender.hostname))
 
 
-def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> None:
-    """Tells the census about this worker. A jobs database that is away is no reason to wait: the census finds out."""
+def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> bool:
+    """Tells the census about this worker; whether it heard. A jobs database that is away is no reason to wait."""
     settings = Settings.lenient()
     try:
         with Database(settings.jobs_address(), retry_time_s=0) as database:
             tell(EmbedQueue(database, settings))
     except (Neo4jError, DriverError) as error:
         log.info(f"{what}_unheard", error=str(error))
+        return False
+    return True
 
 
 def _serves(queue: str) -> bool:

@@ -1,8 +1,8 @@
 """Asking for a lease transaction: at once, but no more than twenty times a second.
 
 Thousands of enqueues a second must not make thousands of lease transactions, and whoever enqueues must not wait
-for the broker. A thread of its own sends the message; wishes that come meanwhile are one wish. A nudge that is
-lost costs nothing but time: beat asks every second.
+for the broker. A thread of its own sends the message; wishes that come meanwhile are one wish, and while many wait
+that no control worker has taken, none is added. A nudge that is lost costs nothing but time: beat asks every second.
 """
 
 import atexit
@@ -15,7 +15,7 @@ from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from tasks.app import app
-from tasks.broker import PUBLISH_ERRORS
+from tasks.broker import LEASE_BATCH, PUBLISH_ERRORS, is_crowded
 
 # Between two messages. It bounds the lease transactions at 20 a second and delays the last of a burst by as much.
 INTERVAL_S = 0.05
@@ -68,8 +68,10 @@ class Nudge:
             time.sleep(rest_s)
 
     def _send(self) -> bool:
+        if is_crowded(app.conf.broker_url, LEASE_BATCH):
+            return True
         try:
-            app.send_task("tasks.dispatch.lease_batch", expires=EXPIRES_S, retry=False)
+            app.send_task(LEASE_BATCH, expires=EXPIRES_S, retry=False)
         except PUBLISH_ERRORS as error:
             log.warning("nudge_failed", error=str(error), rest_s=AFTER_FAILURE_S)
             return False

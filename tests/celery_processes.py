@@ -135,6 +135,21 @@ class CeleryProcesses:
             check=False,
         )
 
+    def program(self, source: str, *, within_s: float = READY_S) -> str:
+        """A Python program to its end, in the environment of the processes; what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            cwd=self.directory,
+            env={**self.environment, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
     def stop(self) -> None:
         """Stops what still runs, as an operator would."""
         for process in self.started:

@@ -10,11 +10,13 @@ from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue import boot
 from neo4j_queue.database import Database
+from neo4j_queue.doctor import Grade, examine
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.settings import Role, Settings
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import READY_S, CeleryProcess
+from tests.faultkit import TcpProxy
 from tests.waiting import wait_until
 
 EX_CONFIG = 78
@@ -94,6 +96,37 @@ def test_an_older_and_a_newer_schema_are_refused(
     assert "neo4j-queue init" in everything_wrong_at(jobs_db, graph_db, settings)
     jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 99")
     assert "99" in everything_wrong_at(jobs_db, graph_db, settings)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_server_on_which_the_statements_cannot_run_is_refused_in_one_line(
+    role: str, make_world: MakeWorld, services: LocalServices
+) -> None:
+    """By worker, beat and doctor alike. Guard: `outdated` in `boot.ping`. Without it they take the server as it is."""
+    with TcpProxy(("127.0.0.1", services.jobs.port)) as proxy:
+        proxy.reword(b"Neo4j/5.26.", b"Neo4j/5.25.")
+        world = make_world(EMBED_JOB_DATABASE_URI=f"bolt://127.0.0.1:{proxy.port}")
+        (problem,) = refusal(world, role)
+        assert problem.startswith("EMBED_JOB_DATABASE_URI=bolt://127.0.0.1:")
+        assert "Neo4j 5.25." in problem
+        assert "5.26 or newer" in problem
+        bad = {f.subject: f.detail for f in examine(world.settings) if f.grade is Grade.BAD}
+        assert bad.pop("jobs database") == problem
+
+
+def test_doctor_warns_of_a_server_that_lets_anything_wait_for_ever(
+    make_world: MakeWorld, services: LocalServices
+) -> None:
+    """A server with the limits of ours is fine; one with Neo4j's defaults gets a warning that says what to set."""
+    world = make_world()
+    assert not [f for f in examine(world.settings) if f.subject.endswith("limits")]
+    with TcpProxy(("127.0.0.1", services.graph.port)) as proxy:
+        for ours in (b"\x825s", b"\x821m"):  # as Bolt packs a text of two bytes
+            proxy.reword(ours, b"\x820s")
+        there = world.settings.model_copy(update={"neo4j_uri": f"bolt://127.0.0.1:{proxy.port}"})
+        (found,) = [f for f in examine(there) if f.subject.endswith("limits")]
+    assert (found.subject, found.grade) == ("graph database limits", Grade.WARNING)
+    assert found.advice == "set in neo4j.conf: db.lock.acquisition.timeout=5s, db.transaction.timeout=60s"
 
 
 @pytest.mark.parametrize("role", ROLES)

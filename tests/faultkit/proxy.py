@@ -8,6 +8,7 @@ with TcpProxy(("127.0.0.1", 7687)) as proxy:
     proxy.cut()                         # every connection is reset
         proxy.strand()                      # half-open: what is open now stays open, and silent for ever
     proxy.lose_answer_to(COMMIT)        # the next such request arrives; its answer does not
+    proxy.reword(b"Neo4j/5.26", b"Neo4j/5.25")  # in what comes from the server from now on
 """
 
 import contextlib
@@ -63,6 +64,7 @@ class TcpProxy:
         self._frozen = {Direction.UP: threading.Event(), Direction.DOWN: threading.Event()}
         self._delay_s = {Direction.UP: 0.0, Direction.DOWN: 0.0}
         self._lost_requests: list[bytes] = []
+        self._words: list[tuple[bytes, bytes]] = []
         self._closed = False
         # How many answers were lost, so that a test can see that its fault took place.
         self.lost = 0
@@ -108,6 +110,11 @@ class TcpProxy:
         with self._lock:
             self._lost_requests.append(request)
 
+    def reword(self, said: bytes, heard: bytes) -> None:
+        """The client hears other words of the same length, where they come in one piece."""
+        assert len(said) == len(heard)
+        self._words.append((said, heard))
+
     @property
     def connections(self) -> int:
         """How many are open."""
@@ -148,6 +155,9 @@ class TcpProxy:
                 elif connection.loses_answer.is_set():
                     self.lost += 1
                     break
+                else:
+                    for said, heard in self._words:
+                        piece = piece.replace(said, heard)
                 sink.sendall(piece)
         except OSError:
             pass  # reset or closed by one side: the other side learns of it below

@@ -2,15 +2,17 @@
 
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 from kombu.exceptions import OperationalError
+from structlog.testing import capture_logs
 
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.mock_provider import ProviderServer
-from tasks import dispatch, resources
+from tasks import dispatch, lifecycle, resources
 from tests.celery.conftest import MakeWorld
 from tests.faultkit import TcpProxy
 from tests.faults.test_processes import all_embedded
@@ -140,3 +142,28 @@ def test_a_publish_that_fails_releases_that_batch_and_the_rest(
     assert sent == [lease.token for lease in leases[:2]]
     status = world.queue.status()
     assert (status.processing, status.pending) == (40, 60)
+
+
+def test_a_worker_that_finds_no_broker_for_its_first_acts_still_knows_its_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beat asks for the same a second later; but at its end the worker must be able to cancel its batches.
+
+    Guard: `PUBLISH_ERRORS` in `lifecycle._ask_for`. Without it Celery swallows the error, and with it what comes after.
+    """
+
+    def send(_name: str, **_: Any) -> None:
+        raise OperationalError("nobody there")
+
+    monkeypatch.setattr(lifecycle.app, "send_task", send)
+    monkeypatch.setattr(lifecycle, "_serves", lambda queue: queue == "control")
+    monkeypatch.setattr(lifecycle._Shutdown, "pool", None)
+    pool = object()
+    with capture_logs() as logs:
+        lifecycle.begin(SimpleNamespace(hostname="w@test", pool=pool))
+    assert lifecycle._Shutdown.pool is pool
+    assert [line["task"] for line in logs if line["event"] == "first_act_not_sent"] == [
+        "tasks.upkeep.heartbeat",
+        "tasks.upkeep.recover_stale",
+        "tasks.dispatch.lease_batch",
+    ]

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from neo4j.exceptions import ServiceUnavailable
+from neo4j.exceptions import Neo4jError, ServiceUnavailable
 
 from neo4j_queue.cli import session
-from neo4j_queue.database import Address, Database
+from neo4j_queue.database import Address, Database, rows
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices
@@ -81,6 +81,21 @@ def test_a_database_that_is_away_is_asked_every_second() -> None:
     assert max(later - earlier for earlier, later in itertools.pairwise(asked)) < 2
 
 
+@pytest.mark.parametrize("way", ["transaction", "autocommit"])
+def test_a_statement_that_hangs_is_ended_whatever_the_server_allows(jobs_db: Database, way: str) -> None:
+    """Guards: the `timeout` of `Database.transaction` and of `Database.autocommit`. Without one, the server's minute is
+    what ends this, and on a server with Neo4j's defaults nothing."""
+    run: dict[str, Callable[[str], object]] = {
+        "transaction": lambda query: jobs_db.transaction(lambda tx: rows(tx, query), timeout_s=1),
+        "autocommit": lambda query: jobs_db.autocommit(query, timeout_s=1),
+    }
+    began = time.monotonic()
+    with pytest.raises(Neo4jError) as caught:
+        run[way]("UNWIND range(1, 100000000000) AS n WITH n WHERE n < 0 RETURN count(n)")
+    assert caught.value.code == "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration"
+    assert time.monotonic() - began < 10
+
+
 # The two waits of `status`, and the start of a Python process on a busy machine.
 STATUS_WITHIN_S = 60.0
 
@@ -90,6 +105,21 @@ def jobs_proxy(services: LocalServices) -> Iterator[TcpProxy]:
     """Stands before the jobs database."""
     with TcpProxy(("127.0.0.1", services.jobs.port)) as proxy:
         yield proxy
+
+
+def test_a_hello_that_was_not_heard_is_told_again(make_world: MakeWorld, jobs_proxy: TcpProxy) -> None:
+    """The jobs database is silent just when a worker is ready, and nobody else asks for it: no beat, no control worker.
+
+    Guard: `lifecycle._say_hello_again`. Without it the worker is not in the census for a minute, here for ever.
+    """
+    world = make_world(EMBED_JOB_DATABASE_URI=f"bolt://127.0.0.1:{jobs_proxy.port}")
+    worker = world.celery.launch("greets@test", "worker", "-Q", "embed", "-c", "1", "-n", "greets@test")
+    wait_until(lambda: worker.events("boot_checked"), within_s=60, what="the worker has seen the database")
+    jobs_proxy.freeze()
+    wait_until(lambda: worker.events("hello_unheard"), within_s=60, what="its hello is not heard")
+    assert world.queue.workers() == []
+    jobs_proxy.thaw()
+    wait_until(world.queue.workers, within_s=20, what="it is in the census")
 
 
 @pytest.mark.parametrize("frozen", ["jobs", "graph"])

@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from neo4j_queue.mock_provider import ProviderServer, error
+from tasks.broker import MOST_WAITING, MOST_WISHES
 from tests.celery.conftest import MakeWorld, World
 from tests.waiting import wait_until
 
@@ -269,3 +270,50 @@ def test_ticks_do_not_pile_up_while_no_worker_is_there(make_world: MakeWorld) ->
         wait_until(lambda: control.events("heartbeat_done"), within_s=20, what="the worker's own first act")
     # Its own, and the last tick of beat if that was not yet too old.
     assert len(control.events("heartbeat_done")) <= 2
+
+
+NUDGES = """
+import time
+from tasks.nudge import INTERVAL_S, Nudge
+nudge = Nudge()
+for _ in range(60):
+    nudge()
+    time.sleep(INTERVAL_S)
+nudge.flush()
+"""
+
+
+def test_what_waits_for_a_control_worker_is_bounded(make_world: MakeWorld) -> None:
+    """B13: ticks and nudges end at a number, what people send does not, and work goes on when a worker comes.
+
+    Guards: `BoundedScheduler` (without it the ticks of every second come on top) and `is_crowded` in `Nudge._send`.
+    """
+    world = make_world(EMBED_JOB_RECOVERY_INTERVAL="1000", EMBED_JOB_HEARTBEAT_INTERVAL_MS="1000")
+    with redis.Redis.from_url(world.environment["CELERY_BROKER_URL"]) as broker:
+
+        def repeat(up_to: int) -> None:
+            """The last tick, as often as if nobody had taken any for long."""
+            tick = broker.lindex("control", 0)
+            broker.lpush("control", *[tick] * (up_to - broker.llen("control")))
+
+        beat = world.celery.beat()
+        wait_until(lambda: broker.llen("control"), within_s=60, what="beat ticks")
+        repeat(MOST_WISHES - 20)
+        world.celery.program(NUDGES)
+        assert MOST_WISHES <= broker.llen("control") < MOST_WISHES + 20
+        repeat(MOST_WAITING - 3)
+        kinds = ("lease", "heartbeat", "recover")
+        wait_until(
+            lambda: {line["tick"] for line in beat.events("ticks_held_back")} >= set(kinds),
+            within_s=20,
+            what="beat holds every kind back",
+        )
+        waiting = broker.llen("control")
+        assert waiting <= MOST_WAITING + len(kinds), "each may have been sent by who had just counted"
+        called = world.celery.call("call", "tasks.repair.resume")
+        assert called.returncode == 0
+        assert broker.llen("control") == waiting + 1
+        control = world.celery.control(LOG_LEVEL="DEBUG")
+        wait_until(lambda: len(control.events("heartbeat_done")) >= 4, within_s=30, what="beat ticks again")
+        assert broker.llen("control") < 10
+        assert control.events("repair_done")

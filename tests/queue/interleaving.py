@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self, TypeVar
 
-import neo4j
 import pytest
 from neo4j import ManagedTransaction
 
@@ -43,8 +42,7 @@ class HeldDatabase(Database):
     def transaction(
         self,
         work: Callable[[ManagedTransaction], T],
-        *,
-        access: str = neo4j.WRITE_ACCESS,  # noqa: ARG002 - the signature of Database
+        **_: Any,
     ) -> T:
         return work(self._held)  # type: ignore[arg-type, unused-ignore]
 

@@ -52,9 +52,9 @@ class CountingDatabase(Database):
 
     calls = 0
 
-    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
+    def transaction(self, work: Callable[[ManagedTransaction], T], **options: Any) -> T:
         self.calls += 1
-        return super().transaction(work, access=access)
+        return super().transaction(work, **options)
 
     def autocommit(self, query: str, **parameters: Any) -> list[neo4j.Record]:
         self.calls += 1

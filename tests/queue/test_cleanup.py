@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from neo4j import Record
 from structlog.testing import capture_logs
 
+from neo4j_queue import retention
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.retention import CleanupFailed
 from neo4j_queue.settings import Settings
@@ -79,6 +83,27 @@ def test_a_clean_up_in_turns_removes_the_same(
         turns.append(queue.cleanup(most=2_000))
     assert [(turn.path, turn.removed) for turn in turns] == [(path, 2_000), (path, 2_000), (path, 500)]
     assert all_jobs(jobs_db) == {}
+
+
+def test_no_statement_of_a_clean_up_has_more_to_do_than_its_deadline_allows(
+    services: LocalServices, jobs_db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, without a bound of the caller. Guard: `JOBS_PER_STATEMENT`; with one statement for all,
+    the server ends a large clean-up after a minute, when not all is done."""
+    asked: list[int] = []
+
+    class Watched(Database):
+        def autocommit(self, query: str, **options: Any) -> list[Record]:
+            if "params" in options:
+                asked.append(options["params"]["limit"])
+            return super().autocommit(query, **options)
+
+    monkeypatch.setattr(retention, "JOBS_PER_STATEMENT", 1_000)
+    make_jobs(jobs_db, 2_500, status="completed", processed_at=clock.now - RETENTION_MS - 1)
+    with Watched(services.jobs.address) as database:
+        report = retention.cleanup(database, retention_days=7, archive_days=0, now=clock.now)
+    assert report.removed == 2_500
+    assert asked == [1_000] * 3
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])

@@ -8,6 +8,7 @@ from neo4j_queue.control import FAIR_EVERY, OPEN_PER_SLOT, PRIORITIES
 from neo4j_queue.database import Database
 from neo4j_queue.jobs import Worker
 from neo4j_queue.queue import EmbedQueue
+from tasks import census, resources
 from tests.queue.scenery import (
     Clock,
     all_jobs,
@@ -249,6 +250,28 @@ def test_a_worker_that_says_good_bye_offers_no_slots(queue: EmbedQueue) -> None:
     queue.forget_worker("w1")
     queue.forget_worker("never seen")
     assert queue.lease("beat").reason == "no workers"
+
+
+def test_all_workers_are_asked_once_a_minute_whichever_process_asks(
+    make_queue: MakeQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others only ask those that are known, and so never one whose hello was lost.
+
+    Guard: `may_ask_all`, which keeps the time in the jobs database; counted by each process for itself, it was every
+    fifth heartbeat of each."""
+    asked: list[list[str] | None] = []
+
+    def broadcast(_command: str, *, destination: list[str] | None, **_: object) -> None:
+        asked.append(destination)
+
+    monkeypatch.setattr(census.app.control, "broadcast", broadcast)
+    processes = [make_queue(), make_queue()]
+    for n in range(6):
+        processes[0].record_census([Worker("w1", 1)])
+        monkeypatch.setattr(resources, "queue", lambda n=n: processes[n % 2])
+        census.take()
+        clock.advance(20_000)
+    assert asked == [None, ["w1"], ["w1"], None, ["w1"], ["w1"]]
 
 
 @pytest.mark.parametrize("slots", [0, 1])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, TypeVar
 
-import neo4j
 import pytest
 from neo4j import ManagedTransaction, Record
 
@@ -104,11 +103,11 @@ class ProfilingDatabase(Database):
         super().__init__(address)
         self.profiles: dict[str, list[Profile]] = defaultdict(list)
 
-    def transaction(self, work: Callable[[ManagedTransaction], T], *, access: str = neo4j.WRITE_ACCESS) -> T:
+    def transaction(self, work: Callable[[ManagedTransaction], T], **options: Any) -> T:
         profiled: Callable[[ManagedTransaction], T] = lambda tx: work(  # noqa: E731
             ProfiledTransaction(tx, self.profiles)  # type: ignore[arg-type]
         )
-        return super().transaction(profiled, access=access)
+        return super().transaction(profiled, **options)
 
 
 def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:

@@ -1,5 +1,0 @@
-// Does this database answer?
-// parameters: none
-// rows:       one: ok
-// locks:      none
-RETURN true AS ok

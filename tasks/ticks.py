@@ -1,0 +1,34 @@
+"""Beat's scheduler: Celery's own, but that it sends no tick to a queue in which too many wait already."""
+
+from typing import Any
+
+from celery.beat import ScheduleEntry, Scheduler
+
+from neo4j_queue.log import get_logger
+from tasks import broker
+
+# The tasks that celeryconfig.py sends there.
+TO_CONTROL = ("tasks.dispatch.", "tasks.upkeep.", "tasks.repair.")
+REASON = "too many wait for a control worker: none is there, or it is busy"
+
+log = get_logger()
+
+
+class BoundedScheduler(Scheduler):  # type: ignore[misc]
+    """Without it the ticks of a weekend without a control worker are a quarter of a million messages in Redis: a
+    message that has expired is only thrown away by whoever takes it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._held_back: set[str] = set()
+        super().__init__(*args, **kwargs)
+
+    def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
+        """Sends the tick, unless that would say nothing new. Entries for other queues are none of our business."""
+        ours = entry.task.startswith(TO_CONTROL) and "queue" not in entry.options
+        if ours and broker.is_crowded(self.app.conf.broker_url, entry.task):
+            if entry.name not in self._held_back:
+                self._held_back.add(entry.name)
+                log.warning("ticks_held_back", tick=entry.name, reason=REASON)
+            return
+        self._held_back.discard(entry.name)
+        super().apply_entry(entry, producer)
