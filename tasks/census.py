@@ -16,7 +16,9 @@ ANSWER_TIMEOUT_S = 1.0
 # Who asks everybody has to wait out the whole second, and no lease is given by this slot meanwhile: once a minute, for
 # one whose hello was lost or who was silent for long. Known workers are asked by name, which ends with the last answer.
 EVERYBODY_EVERY_S = 60.0
-# With no worker known, a lease transaction asks again at most this often.
+# With no worker known, a lease transaction asks again at most this often. Where the census forgets sooner (a short
+# heartbeat), it asks as often as that: else a lease that was wanted in between would be given to nobody, and without
+# beat wanted by nobody.
 REFRESH_EVERY_S = 5.0
 EMBED_TASK = "tasks.embed.embed_batch"
 
@@ -67,9 +69,10 @@ def take() -> tuple[list[Worker], dict[str, list[str]]]:
 def refresh() -> bool:
     """Takes and records the census unless that was just done; says whether any embed worker answered."""
     global _refreshed_at
-    if time.monotonic() - _refreshed_at < REFRESH_EVERY_S:
+    queue = resources.queue()
+    if time.monotonic() - _refreshed_at < min(REFRESH_EVERY_S, queue.worker_ttl_ms / 1000):
         return False
     _refreshed_at = time.monotonic()
     workers, _ = take()
-    resources.queue().record_census(workers)
+    queue.record_census(workers)
     return bool(workers)

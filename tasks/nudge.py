@@ -35,6 +35,7 @@ class Nudge:
     def __init__(self) -> None:
         self._wished = threading.Event()
         self._idle = threading.Event()
+        self._sent = False
         self._pid = -1
         self._lock = threading.Lock()
 
@@ -45,10 +46,9 @@ class Nudge:
         if self._pid != os.getpid():
             self._start()
 
-    def flush(self) -> None:
-        """Waits, a bounded time, until the last wish was sent."""
-        if self._pid == os.getpid():
-            self._idle.wait(FLUSH_S)
+    def flush(self) -> bool:
+        """Waits, a bounded time, until the last wish was sent; says whether it was."""
+        return self._pid == os.getpid() and self._idle.wait(FLUSH_S) and self._sent
 
     def _start(self) -> None:
         with self._lock:
@@ -62,7 +62,8 @@ class Nudge:
         while True:
             self._wished.wait()
             self._wished.clear()
-            rest_s = INTERVAL_S if self._send() else AFTER_FAILURE_S
+            self._sent = self._send()
+            rest_s = INTERVAL_S if self._sent else AFTER_FAILURE_S
             if not self._wished.is_set():
                 self._idle.set()
             time.sleep(rest_s)

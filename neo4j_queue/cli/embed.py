@@ -78,6 +78,8 @@ def enqueue(
                 nudge()
 
             done = sweep(graph, queue, scope, progress=seen)
+        if done.seen:
+            session.tell_unheard(nudge)
     if json:
         output.print_json(asdict(done))
     else:

@@ -166,7 +166,13 @@ def nudge() -> None:
     """Tells the workers once, and waits a moment so that the message is sent before we end."""
     wish = nudger()
     wish()
-    wish.flush()
+    tell_unheard(wish)
+
+
+def tell_unheard(wish: "Nudge") -> None:
+    """Warns when the broker did not take the last nudge."""
+    if not wish.flush():
+        warn("the broker does not answer (`neo4j-queue doctor`): workers hear of these jobs when it does")
 
 
 def warn(line: str) -> None:

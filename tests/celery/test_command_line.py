@@ -129,6 +129,16 @@ def test_health_is_degraded_while_nobody_works_on_jobs(world: World, run: Run) -
     assert (answer["state"], answer["workers"], answer["reasons"]) == ("HEALTHY", 1, [])
 
 
+@pytest.mark.parametrize("command", [["enqueue", "--all"], ["enqueue", "e1"], ["repair", "e1"]], ids=" ".join)
+def test_a_broker_that_takes_no_message_is_said(world: World, run: Run, command: list[str]) -> None:
+    """The jobs are queued nevertheless."""
+    world.graph_db.write("CREATE (:Entity {name: 'e1', entityType: 'thing'})")
+    said = run(*command, both=True, CELERY_BROKER_URL="redis://127.0.0.1:1/0")
+    assert "warning: the broker does not answer" in said
+    assert world.queue.status().pending == 1
+    assert "broker" not in run(*command, both=True)
+
+
 def test_health_is_degraded_without_a_broker_and_does_not_wait_for_one(world: World, run: Run) -> None:
     with socket.socket() as deaf:  # accepts, and never says a word
         deaf.bind(("127.0.0.1", 0))

@@ -27,6 +27,8 @@ def call(world: World, control: CeleryProcess, task: str, *args: Any, **kwargs: 
 
 
 def test_force_generate_embedding_by_name_and_in_bulk(make_world: MakeWorld) -> None:
+    """Without beat, and with a census that forgets a worker after four seconds. Guard: the lifetime in
+    `census.refresh`; with five seconds there, the last jobs wait for somebody who asks again."""
     world = make_world()
     control = world.celery.control()
     world.celery.embed()
