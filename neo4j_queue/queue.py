@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from neo4j.exceptions import IncompleteCommit
 
-from neo4j_queue import health, retention
+from neo4j_queue import health, pauses, retention
 from neo4j_queue.batching import Bounds
 from neo4j_queue.booking import Booking
 from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
@@ -308,16 +308,26 @@ class EmbedQueue:
         )
 
     def pause(self, seconds: float, reason: str) -> int:
-        """See `Control.pause`."""
-        return self.control.pause(seconds, reason)
+        """See `Control.pause`. Raises `ValueError` for more than a year."""
+        return self.control.pause(pauses.allowed(seconds), reason)
 
     def halt(self, reason: str) -> bool:
         """See `Control.halt`."""
-        return self.control.halt(reason)
+        changed = self.control.halt(reason)
+        if changed:
+            self._tell_health()
+        return changed
 
     def resume(self) -> tuple[bool, bool]:
         """See `Control.resume`."""
-        return self.control.resume()
+        was = self.control.resume()
+        if any(was):
+            self._tell_health()
+        return was
+
+    def _tell_health(self) -> None:
+        """The switches are part of the health: what they changed is logged by whoever moved them."""
+        health.announce(self.database.transaction(lambda tx: health.record(tx, [], self._clock())))
 
     # -- looking -------------------------------------------------------------------------------------------
 
