@@ -1,11 +1,13 @@
 """The health of embedding: a window of the last verdicts, shared by all workers in the jobs database."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from neo4j import ManagedTransaction
+import structlog
+from neo4j import ManagedTransaction, Record
 
 from neo4j_queue.breaker import PROBED
 from neo4j_queue.cypher import statement
@@ -21,6 +23,8 @@ RATE_NEEDS = 10
 
 OK = "ok"
 
+log = structlog.get_logger(__name__)
+
 
 class HealthState(StrEnum):
     """How embedding fares."""
@@ -28,6 +32,13 @@ class HealthState(StrEnum):
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"
     CRITICAL = "CRITICAL"
+
+
+LEVEL = {
+    HealthState.HEALTHY: logging.INFO,
+    HealthState.DEGRADED: logging.WARNING,
+    HealthState.CRITICAL: logging.ERROR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +120,12 @@ def observed(found: Health, *, unfinished: int, workers: int, broker: str | None
 def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:
     """Adds verdicts (oldest first) to the window inside a transaction; returns the transition, if this is one.
 
-    The lock on the health node is held until the commit, so that each transition is seen by exactly one caller.
+    The switches of the queue are judged with them, so without any verdict it finds what a halt or a resume changed. The
+    lock on the health node is held until the commit, so that each transition is seen by exactly one caller.
     """
     newest = list(reversed(verdicts))[:WINDOW]
     (row,) = rows(tx, statement("health/record"), verdicts=newest, window=WINDOW, ok=OK in verdicts, now=now)
-    health = judge(row["verdicts"], last_success_at=row["last_success_at"])
+    health = _judged(row)
     before = HealthState(row["state"])
     if health.state is before:
         return None
@@ -123,7 +135,26 @@ def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> 
 
 def read(database: Database) -> Health:
     """The health as it stands; a halted queue is CRITICAL whatever the window shows."""
-    row = the_row(database.read(statement("health/read")))
+    return _judged(the_row(database.read(statement("health/read"))))
+
+
+def announce(change: HealthChange | None) -> None:
+    """The log line of a transition."""
+    if change is None:
+        return
+    log.log(
+        LEVEL[change.after.state],
+        "health_changed",
+        before=change.before,
+        state=change.after.state,
+        consecutive_failures=change.after.consecutive_failures,
+        success_rate=change.after.success_rate,
+        error_patterns=change.after.error_patterns,
+        reasons=change.after.reasons,
+    )
+
+
+def _judged(row: Record) -> Health:
     return judge(
         row["verdicts"],
         halted=row["halted"],

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from neo4j.exceptions import IncompleteCommit
 
-from neo4j_queue import health, retention
+from neo4j_queue import health, pauses, retention
 from neo4j_queue.batching import Bounds
 from neo4j_queue.booking import Booking
 from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
@@ -40,6 +40,7 @@ from neo4j_queue.jobs import (
 )
 from neo4j_queue.leasing import Leasing
 from neo4j_queue.retry import RetryPolicy
+from neo4j_queue.retrying import Retrying
 from neo4j_queue.settings import Settings
 from neo4j_queue.settlement import Settling
 
@@ -279,20 +280,17 @@ class EmbedQueue:
         ids: Sequence[str] | None = None,
     ) -> int:
         """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id; how many."""
-        retried = 0
+        wanted = {"category": category, "reason": reason, "status": status}
+        named = None if ids is None else sorted(set(ids))
+        retried = looked_at = 0
         while limit is None or retried < limit:
             size = PAGE if limit is None else min(PAGE, limit - retried)
-            page = self.database.write(
-                statement("jobs/retry_failed"),
-                category=category,
-                reason=reason,
-                status=status,
-                ids=list(ids) if ids is not None else None,
-                limit=size,
-                now=self._clock(),
-            )
-            retried += len(page)
-            if len(page) < size:
+            page = None if named is None else named[looked_at : looked_at + size]
+            retrying = Retrying(wanted, page, size, self._clock())
+            looked, done = self.database.transaction(retrying.run)
+            looked_at += looked
+            retried += done
+            if looked < size:
                 break
         return retried
 
@@ -310,16 +308,26 @@ class EmbedQueue:
         )
 
     def pause(self, seconds: float, reason: str) -> int:
-        """See `Control.pause`."""
-        return self.control.pause(seconds, reason)
+        """See `Control.pause`. Raises `ValueError` for more than a year."""
+        return self.control.pause(pauses.allowed(seconds), reason)
 
     def halt(self, reason: str) -> bool:
         """See `Control.halt`."""
-        return self.control.halt(reason)
+        changed = self.control.halt(reason)
+        if changed:
+            self._tell_health()
+        return changed
 
     def resume(self) -> tuple[bool, bool]:
         """See `Control.resume`."""
-        return self.control.resume()
+        was = self.control.resume()
+        if any(was):
+            self._tell_health()
+        return was
+
+    def _tell_health(self) -> None:
+        """The switches are part of the health: what they changed is logged by whoever moved them."""
+        health.announce(self.database.transaction(lambda tx: health.record(tx, [], self._clock())))
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -355,10 +363,13 @@ class EmbedQueue:
         self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
         """Jobs with all their properties, newest first."""
-        wanted = Status(status) if status else None
-        found = self.database.read(
-            statement("jobs/list"), status=wanted, entity_uid=entity_uid, limit=max(1, limit)
-        )
+        wanted = {
+            "status": Status(status) if status else None,
+            "entity_uid": entity_uid,
+            "limit": max(1, limit),
+        }
+        by = "entity" if entity_uid is not None else "status" if status else None
+        found = self.database.read(statement(f"jobs/list_by_{by}" if by else "jobs/list_all"), **wanted)
         return [_public(row["job"]) for row in found]
 
     def job(self, job_id: str) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neo4j_queue import repair
+from neo4j_queue import repair, switches
 from neo4j_queue.log import get_logger
 from tasks import resources
 from tasks.app import app
@@ -41,16 +41,15 @@ def release(job_ids: list[str]) -> dict[str, Any]:
 
 @app.task
 def pause(seconds: float, reason: str = "by hand") -> dict[str, Any]:
-    """Stops leasing and starting for so many seconds."""
-    until = resources.queue().pause(seconds, reason)
+    """Stops leasing and starting for so many seconds, a year at most."""
+    until = switches.pause(resources.queue(), seconds, reason)
     return _done("pause", {"paused_until": until, "pause_reason": reason})
 
 
 @app.task
 def resume() -> dict[str, Any]:
     """Ends halt and pause."""
-    halted, paused = resources.queue().resume()
-    log.info("queue_resumed", was_halted=halted, was_paused=paused)
+    halted, paused = switches.resume(resources.queue())
     resources.nudge()()
     return _done("resume", {"was_halted": halted, "was_paused": paused})
 

@@ -6,9 +6,7 @@ from typing import Annotated
 import typer
 
 from neo4j_queue.cli import output, session
-
-# Whoever means longer than a year means `for good`: that is no pause.
-LONGEST_S = 365 * 86_400
+from neo4j_queue.pauses import LONGEST_S
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +31,13 @@ def pause(
     Examples:
       neo4j-queue pause 600 --reason "provider maintenance"
     """
+    from neo4j_queue import switches
+
     with session.open_queue() as queue:
-        until = output.iso(queue.pause(seconds, reason))
+        try:
+            until = output.iso(switches.pause(queue, seconds, reason))
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
     if json:
         output.print_json({"paused_until": until})
     else:
@@ -50,8 +53,10 @@ def resume(
     Examples:
       neo4j-queue resume
     """
+    from neo4j_queue import switches
+
     with session.open_queue() as queue:
-        halted, paused = queue.resume()
+        halted, paused = switches.resume(queue)
     if halted or paused:
         session.nudge()
     if json:

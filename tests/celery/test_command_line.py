@@ -150,12 +150,21 @@ def test_health_is_degraded_without_a_broker_and_does_not_wait_for_one(world: Wo
 
 
 def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
+    """Also in the log, as when a task or the provider does it."""
     until = run("pause", "3600", "--reason", "maintenance", "--json")["paused_until"]
     assert run("status", "--json")["paused_until"] == until
     assert "maintenance" in run("status")
     assert run("resume", "--json") == {"was_halted": False, "was_paused": True}
     assert world.queue.status().paused_until is None
     assert "Nothing to do" in run("resume")
+
+    def said(*command: str) -> list[tuple[str, str]]:
+        lines = [line for line in run(*command, both=True).splitlines() if line.startswith("{")]
+        return [(line["level"], line["event"]) for line in map(json.loads, lines)]
+
+    assert said("pause", "60") == [("warning", "queue_paused")]
+    assert said("resume") == [("info", "queue_resumed")]
+    assert said("resume") == []
 
 
 def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> None:

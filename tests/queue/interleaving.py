@@ -14,7 +14,18 @@ from typing import Any, Self, TypeVar
 import pytest
 from neo4j import ManagedTransaction
 
-from neo4j_queue import booking, breaker, control, enqueueing, health, leasing, queue, retention, settlement
+from neo4j_queue import (
+    booking,
+    breaker,
+    control,
+    enqueueing,
+    health,
+    leasing,
+    queue,
+    retention,
+    retrying,
+    settlement,
+)
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.queue import Clock, EmbedQueue
@@ -26,7 +37,7 @@ WITHIN_S = 30.0
 BLOCKED = (
     "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
 )
-USERS = (booking, breaker, control, enqueueing, health, leasing, queue, retention, settlement)
+USERS = (booking, breaker, control, enqueueing, health, leasing, queue, retention, retrying, settlement)
 
 T = TypeVar("T")
 

@@ -148,7 +148,8 @@ def test_failed_jobs_are_queued_again_by_category_reason_status_id_and_limit(
     assert queue.retry_failed(status=400, limit=1) == 1
     assert queue.retry_failed(status=400, ids=work.ids[:1]) == 0
     assert queue.retry_failed(ids=work.ids[:1]) == 1
-    assert queue.retry_failed(category="PERMANENT", reason="permanent_error") == 2
+    assert queue.retry_failed(ids=[*work.ids, "no such job"], limit=1) == 1, "one of those that are failed"
+    assert queue.retry_failed(category="PERMANENT", reason="permanent_error") == 1
     for job in all_jobs(jobs_db).values():
         assert (job["status"], job["attempts"], job["crashes"]) == ("pending", 0, 0)
         assert job["available_at"] == clock.now

@@ -1,5 +1,6 @@
 """Leasing: who is next, and what the lease transaction judges."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from neo4j_queue.control import FAIR_EVERY, OPEN_PER_SLOT, PRIORITIES
 from neo4j_queue.database import Database
 from neo4j_queue.jobs import Worker
+from neo4j_queue.pauses import LONGEST_S
 from neo4j_queue.queue import EmbedQueue
 from tasks import census, resources
 from tests.queue.scenery import (
@@ -166,6 +168,16 @@ def test_a_pause_ends_by_itself_and_is_only_made_longer(queue: EmbedQueue, clock
     assert queue.status().paused_until is None
     assert queue.start(waiting.token, waiting.job_ids).jobs
     assert leased(queue).leases
+
+
+@pytest.mark.parametrize("seconds", [-1, 1e12, math.inf, math.nan])
+def test_a_pause_is_a_time_of_at_most_a_year(queue: EmbedQueue, seconds: float) -> None:
+    """Whoever asks for it. Guard: `pauses.allowed`; with 1e12 s there is no such date, and `status` of the command line
+    fails until somebody resumes."""
+    with pytest.raises(ValueError, match="year"):
+        queue.pause(seconds, "for good")
+    assert queue.status().paused_until is None
+    assert queue.pause(LONGEST_S, "a year") > 0
 
 
 def test_resume_ends_a_pause_at_once(queue: EmbedQueue) -> None:

@@ -128,6 +128,9 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.enqueue([request(n, priority=5) for n in fresh])
     queue.enqueue([request(n, priority=9) for n in fresh])
     queue.retry_failed(limit=10)
+    queue.retry_failed(ids=work.ids[10:20])
+    queue.jobs(status="processing")
+    queue.jobs(entity_uid=request(fresh[0]).entity_uid, status="pending")
     leased(queue)
     clock.advance(100_001)
     queue.recover_stale()
@@ -183,7 +186,10 @@ BOUNDED = [
     "jobs/forget_texts",
     "jobs/enqueue",
     "jobs/requeue",
+    "jobs/failed",
     "jobs/retry_failed",
+    "jobs/list_by_entity",
+    "jobs/list_by_status",
     "jobs/of_entities",
     "jobs/due",
     "retention/expired",
@@ -203,7 +209,8 @@ def test_no_statement_scans_the_jobs(measured: Measured, name: str, depth: int) 
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_the_cost_does_not_grow_with_the_depth(measured: Measured, name: str) -> None:
-    """Invariant 10: within 2x from 1,000 to 100,000 pending jobs."""
+    """Invariant 10: within 2x from 1,000 to 100,000 pending jobs. Fails, for one, when `jobs/list_by_entity` compares
+    `trim(j.entity_uid)`, for which no index helps."""
     shallow = max(profile.hits for profile in measured[SHALLOW][name])
     deep = max(profile.hits for profile in measured[DEEP][name])
     # A statement that looks at nothing costs single hits, of which a few more mean nothing.

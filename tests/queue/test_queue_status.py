@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
+from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
@@ -218,6 +219,41 @@ def test_a_halted_queue_is_critical(queue: EmbedQueue) -> None:
     assert health.reasons == ("halted: bad key",)
     queue.resume()
     assert queue.health().state == HealthState.HEALTHY
+
+
+def test_halt_and_resume_are_logged_as_changes_of_health_once(queue: EmbedQueue, jobs_db: Database) -> None:
+    """E1. Guard: `EmbedQueue._tell_health`. Without it a halt is CRITICAL for whoever asks, and nothing says so."""
+    with capture_logs() as logs:
+        queue.halt("bad key")
+        queue.halt("again")
+        queue.resume()
+        queue.resume()
+        jobs_db.write(
+            "MATCH (h:EmbedHealth) SET h.verdicts = [n IN range(1, 10) | 'x'], h.state = 'CRITICAL'"
+        )
+        queue.halt("it was CRITICAL before")
+        queue.resume()
+    changes = [line for line in logs if line["event"] == "health_changed"]
+    assert [(line["before"], line["state"], line["log_level"]) for line in changes] == [
+        ("HEALTHY", "CRITICAL", "error"),
+        ("CRITICAL", "HEALTHY", "info"),
+    ]
+    assert changes[0]["reasons"] == ("halted: bad key",)
+
+
+def test_a_provider_at_rest_is_a_change_of_health_with_the_next_verdict(
+    queue: EmbedQueue, jobs_db: Database
+) -> None:
+    queue.enqueue(requests(2))
+    work = running(queue)
+    jobs_db.write("MATCH (c:QueueControl) SET c.trouble = 'outage'")
+    change = queue.fail(work.token, failures(work.jobs[:1])).health
+    assert change is not None
+    assert change.after.state == HealthState.DEGRADED
+    jobs_db.write("MATCH (c:QueueControl) REMOVE c.trouble")
+    change = queue.complete(work.token, work.ids[1:]).health
+    assert change is not None
+    assert (change.before, change.after.state) == (HealthState.DEGRADED, HealthState.HEALTHY)
 
 
 def test_the_window_keeps_the_last_hundred(queue: EmbedQueue, jobs_db: Database) -> None:

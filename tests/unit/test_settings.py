@@ -13,6 +13,7 @@ from neo4j_queue.setting_names import suspicious_names
 from neo4j_queue.settings import PROFILE_NAMES, Role, Settings
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
+COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 
 NOT_WHOLE = ["14abc", "14.7", "", " ", "-1", "1e3", "1_000", "+5", "0x10", "１４", "nan", "true"]
 NOT_DECIMAL = ["two", "", "-0.1", "nan", "inf", "1e-1", "0,5"]
@@ -113,6 +114,12 @@ def test_the_tables_here_and_in_env_example_name_every_setting() -> None:
     written = re.findall(r"^#?([A-Z][A-Z0-9_]+)=", ENV_EXAMPLE.read_text(), re.MULTILINE)
     assert set(written) == names | {"REDIS_URL"}
     assert len(written) == len(set(written))
+
+
+def test_compose_passes_every_setting_on() -> None:
+    """What its header says of `.env` is true of each of them."""
+    passed = re.findall(r"^    ([A-Z][A-Z0-9_]+):", COMPOSE.read_text(), re.MULTILINE)
+    assert sorted(passed) == sorted(name.upper() for name in Settings.model_fields)
 
 
 def test_env_example_is_valid_and_shows_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

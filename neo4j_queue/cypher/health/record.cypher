@@ -1,10 +1,13 @@
-// Adds verdicts to the window that all workers share.
+// Adds verdicts to the window that all workers share; the switches, which are read under its lock, come with it.
 // parameters: verdicts (newest first: 'ok' or 'CATEGORY:Type'), window (how many are kept), ok (any success), now
-// rows:       one: verdicts, state (as it was), last_success_at
+// rows:       one: verdicts, state (as it was), last_success_at, halted, halted_reason, trouble, pause_reason
 // locks:      the health node
 MATCH (h:EmbedHealth {name: 'embedding'})
 SET h._lock = true
 WITH h
 SET h.verdicts = ($verdicts + h.verdicts)[..$window],
   h.last_success_at = CASE WHEN $ok THEN coalesce($now, datetime.realtime().epochMillis) ELSE h.last_success_at END
-RETURN h.verdicts AS verdicts, h.state AS state, h.last_success_at AS last_success_at
+WITH h
+OPTIONAL MATCH (c:QueueControl {name: 'embedding'})
+RETURN h.verdicts AS verdicts, h.state AS state, h.last_success_at AS last_success_at,
+  coalesce(c.halted, false) AS halted, c.halted_reason AS halted_reason, c.trouble AS trouble, c.pause_reason AS pause_reason

@@ -1,17 +1,15 @@
-// One page of failed jobs back to `pending`, as if they were new.
-// parameters: category, reason, status (HTTP), each null = any; ids (null = any), limit, now
-// rows:       id, entity_uid
+// Failed jobs back to `pending`, as if they were new.
+// parameters: ids; category, reason, status (HTTP), each null = any; now
+// rows:       id, entity_uid of each that was failed, and in this way
 // locks:      jobs in the order of their ids
-MATCH (j:EmbedJob)
-WHERE j.status = 'failed' AND j.processed_at >= 0
-  AND ($category IS NULL OR j.error_category = $category)
-  AND ($reason IS NULL OR j.failure_reason = $reason)
-  AND ($status IS NULL OR j.error_status = $status)
-  AND ($ids IS NULL OR j.id IN $ids)
-WITH j LIMIT $limit
+UNWIND $ids AS id
+MATCH (j:EmbedJob {id: id})
 WITH j ORDER BY j.id
 SET j._lock = true
 WITH j WHERE j.status = 'failed'
+WITH j WHERE ($category IS NULL OR j.error_category = $category)
+  AND ($reason IS NULL OR j.failure_reason = $reason)
+  AND ($status IS NULL OR j.error_status = $status)
 SET j.status = 'pending', j.available_at = coalesce($now, datetime.realtime().epochMillis), j.attempts = 0,
   j.crashes = 0
 REMOVE j.processed_at, j.outcome, j.failure_reason, j.error, j.error_category, j.error_type, j.error_status,
