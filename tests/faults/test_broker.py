@@ -1,7 +1,9 @@
 """The broker loses everything, doubles messages, refuses them, or is away (B2, B6, B8, D3)."""
 
+import json
 import os
 import signal
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,23 +52,46 @@ def test_redis_killed_and_started_empty(
     all_embedded(world, 100)
 
 
+# B2. Longer than the socket timeouts of celeryconfig.py, one after the other.
+FROZEN_S = 20.0
+
+WRITE_MEANWHILE = """
+import json, time
+from tasks.client import open_graph
+slowest, queued = 0.0, 0
+with open_graph() as graph:
+    for n in range(50):
+        began = time.monotonic()
+        (result,) = graph.create_entities([{"name": f"e{n}", "observations": [f"text of e{n}"]}])
+        slowest = max(slowest, time.monotonic() - began)
+        queued += result.job is not None
+print(json.dumps([slowest, queued]))
+"""
+
+
 def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
-    """Twelve seconds: longer than every socket timeout. Writers of entities don't wait for it."""
+    """For longer than every socket timeout. Whoever writes entities doesn't wait for it, and queues them all (D3).
+
+    Guard: the thread of `Nudge`. With the message sent by who enqueues, the outbox gives up on the first entities.
+    """
     world = make_world()
     world.celery.control()
-    world.celery.beat()
+    beat = world.celery.beat()
     world.celery.embed()
     pid = services.redis.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + FROZEN_S
     try:
-        world.create(50)
-        assert world.queue.status().total == 50
+        slowest, queued = json.loads(world.celery.program(WRITE_MEANWHILE).splitlines()[-1])
+        assert (slowest < 1, queued) == (True, 50)
         wait_until(
-            lambda: world.queue.status().processing == 0 and world.queue.status().pending,
+            lambda: world.queue.status().processing == 0 and world.queue.status().pending == 50,
             within_s=12,
             what="nothing is stuck as leased",
         )
+        wait_until(lambda: time.monotonic() > until, within_s=FROZEN_S, what="it was frozen for long")
+        assert any("Timeout" in str(line) for line in beat.lines()), "longer than the patience of who sends"
     finally:
         os.kill(pid, signal.SIGCONT)
     all_embedded(world, 50)

@@ -236,6 +236,37 @@ def test_heartbeats_extend_what_runs_and_nothing_else(
         assert locks()[dead.name] == last_of_dead
 
 
+def test_work_that_takes_longer_than_its_lock_keeps_it(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """B10: one request may take half the lock at most, but the search for a bad text takes seven here, twelve seconds.
+
+    Guard: the leases in `upkeep.heartbeat`. When none is extended, the lock of ten seconds runs out under the work.
+    """
+    world = make_world(
+        provider,
+        EMBED_JOB_LOCK_DURATION_MS="10000",
+        EMBED_JOB_START_DEADLINE_MS="6000",
+        EMBED_REQUEST_TIMEOUT_MS="5000",
+    )
+    control = world.celery.control()
+    world.celery.beat()
+    world.celery.embed(concurrency=2)
+    provider.latency_s = 1.6
+    provider.reply_to_text("Name: poison", error(400, message="cannot embed this"))
+    names = ["poison", *(f"n{n}" for n in range(7))]
+    world.graph.create_entities({"name": name, "observations": ["x"]} for name in names)
+    world.drained(within_s=DRAIN_S)
+    (lease,) = world.jobs_db.read(
+        "MATCH (l:EmbedLease) RETURN l.outcome AS outcome, l.finished_at - l.started_at AS ms"
+    )
+    assert lease["outcome"] == "completed"
+    assert lease["ms"] > world.settings.embed_job_lock_duration_ms
+    assert {job["crashes"] for job in world.jobs()} == {0}
+    assert [job["entity_uid"] for job in world.jobs() if job["status"] == "failed"] == ["poison"]
+    assert not control.events("stale_jobs_recovered")
+
+
 def test_two_beats_do_nothing_twice(make_world: MakeWorld, provider: ProviderServer) -> None:
     """B5: every tick comes twice, for 30 s; each text is still paid for once, and nothing is charged."""
     world = make_world(provider, EMBED_JOB_RECOVERY_INTERVAL="1000", EMBED_JOB_HEARTBEAT_INTERVAL_MS="1500")
