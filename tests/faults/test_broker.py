@@ -22,7 +22,10 @@ from tests.waiting import wait_until
 
 
 def test_redis_flushed_with_messages_in_flight(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """Leased batches whose messages are gone come back at the start deadline; no crash, no attempt is charged."""
+    """Leased batches whose messages are gone come back at the start deadline; no crash, no attempt is charged.
+
+    Guard: `EmbedQueue.recover_stale`. Without it they are leased for ever, here and when Redis dies.
+    """
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -120,7 +123,10 @@ def test_half_open_connections(
 def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
-    """B6 through the broker: five copies at once, and one more when the job was leased anew."""
+    """B6 through the broker: five copies at once, and one more when the job was leased anew.
+
+    Guard: `started_at IS NULL` in jobs/start. Without it a copy starts the lease again.
+    """
     world = make_world(provider)
     world.create(1)
     (lease,) = world.queue.lease("test", batches=1).leases
@@ -149,7 +155,7 @@ def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
 def test_a_publish_that_fails_releases_that_batch_and_the_rest(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B8: the third of five messages is refused."""
+    """B8: the third of five messages is refused. Guard: the `release` in `dispatch.publish`."""
     world = make_world()
     world.create(100)
     leases = world.queue.lease("test", batches=5).leases

@@ -31,7 +31,10 @@ def all_embedded(world: World, count: int) -> None:
 
 
 def test_kill_9_of_a_whole_embed_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """With a batch running, one leased and others pending; a new worker goes on when the locks have run out."""
+    """With a batch running, one leased and others pending; a new worker goes on when the locks have run out.
+
+    Guard: `EmbedQueue.recover_stale`. Without it what the dead worker held stays `processing`.
+    """
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -48,7 +51,7 @@ def test_kill_9_of_a_whole_embed_worker(make_world: MakeWorld, provider: Provide
 
 
 def test_kill_9_of_a_pool_process(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """The main process replaces it; the batch comes back when its lock has run out."""
+    """The main process replaces it; the batch comes back when its lock has run out. Guard: as above."""
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -118,6 +121,7 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
 
 
 def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """Guard: `lifecycle.say_good_bye`. Without it the census counts on a worker that is gone."""
     world = make_world(provider, EMBED_SHUTDOWN_GRACE_MS="10000")
     world.celery.control()
     world.create(10)
