@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from neo4j_queue.embedders import open_embedder
+from neo4j_queue.mock_provider import ProviderServer, error
 from tasks.nudge import INTERVAL_S
 from tests.celery.conftest import MakeWorld
 from tests.waiting import wait_until
@@ -135,6 +136,30 @@ def test_one_worker_without_queues_serves_both(make_world: MakeWorld) -> None:
     world.create(100)
     world.drained(within_s=DRAIN_S)
     assert world.all_fresh(100)
+
+
+def test_the_log_of_a_failing_run_names_neither_key_nor_text(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """E3, with a provider that repeats both in its errors: a job that fails for good, then a halt.
+
+    Guards: the texts of `Redactor.for_exception`; for the key, its keys and the secrets of `log.configure`, of which
+    each alone is enough.
+    """
+    key, secret = "worthless0815zebra", "Met Alice Liddell on the river bank in 1862"
+    world = make_world(provider, OPENAI_API_KEY=key)
+    provider.reply_to_text("Name: e3", error(400, message=f"{key} may not embed: {secret}"))
+    control, embed, beat = world.celery.control(), world.celery.embed(), world.celery.beat()
+    world.graph.create_entities({"name": f"e{n}", "observations": [secret]} for n in range(5))
+    world.drained(within_s=DRAIN_S)
+    provider.reply_always(error(401, message=f"Incorrect API key provided: {key}, for: {secret}"))
+    world.graph.create_entities([{"name": "f", "observations": [secret]}])
+    wait_until(lambda: embed.events("queue_halted"), within_s=30, what="the queue is halted")
+    assert [line["entity_name"] for line in embed.events("embedding_job_failed")] == ["e3"]
+    for process in (control, embed, beat):
+        written = process.log.read_text(encoding="utf-8") + process.out.read_text(encoding="utf-8")
+        assert key not in written
+        assert "Liddell" not in written
 
 
 def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None:

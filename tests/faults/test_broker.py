@@ -1,7 +1,9 @@
 """The broker loses everything, doubles messages, refuses them, or is away (B2, B6, B8, D3)."""
 
+import json
 import os
 import signal
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +22,10 @@ from tests.waiting import wait_until
 
 
 def test_redis_flushed_with_messages_in_flight(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """Leased batches whose messages are gone come back at the start deadline; no crash, no attempt is charged."""
+    """Leased batches whose messages are gone come back at the start deadline; no crash, no attempt is charged.
+
+    Guard: `EmbedQueue.recover_stale`. Without it they are leased for ever, here and when Redis dies.
+    """
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -50,23 +55,46 @@ def test_redis_killed_and_started_empty(
     all_embedded(world, 100)
 
 
+# B2. Longer than the socket timeouts of celeryconfig.py, one after the other.
+FROZEN_S = 20.0
+
+WRITE_MEANWHILE = """
+import json, time
+from tasks.client import open_graph
+slowest, queued = 0.0, 0
+with open_graph() as graph:
+    for n in range(50):
+        began = time.monotonic()
+        (result,) = graph.create_entities([{"name": f"e{n}", "observations": [f"text of e{n}"]}])
+        slowest = max(slowest, time.monotonic() - began)
+        queued += result.job is not None
+print(json.dumps([slowest, queued]))
+"""
+
+
 def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
-    """Twelve seconds: longer than every socket timeout. Writers of entities don't wait for it."""
+    """For longer than every socket timeout. Whoever writes entities doesn't wait for it, and queues them all (D3).
+
+    Guard: the thread of `Nudge`. With the message sent by who enqueues, the outbox gives up on the first entities.
+    """
     world = make_world()
     world.celery.control()
-    world.celery.beat()
+    beat = world.celery.beat()
     world.celery.embed()
     pid = services.redis.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + FROZEN_S
     try:
-        world.create(50)
-        assert world.queue.status().total == 50
+        slowest, queued = json.loads(world.celery.program(WRITE_MEANWHILE).splitlines()[-1])
+        assert (slowest < 1, queued) == (True, 50)
         wait_until(
-            lambda: world.queue.status().processing == 0 and world.queue.status().pending,
+            lambda: world.queue.status().processing == 0 and world.queue.status().pending == 50,
             within_s=12,
             what="nothing is stuck as leased",
         )
+        wait_until(lambda: time.monotonic() > until, within_s=FROZEN_S, what="it was frozen for long")
+        assert any("Timeout" in str(line) for line in beat.lines()), "longer than the patience of who sends"
     finally:
         os.kill(pid, signal.SIGCONT)
     all_embedded(world, 50)
@@ -95,7 +123,10 @@ def test_half_open_connections(
 def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
-    """B6 through the broker: five copies at once, and one more when the job was leased anew."""
+    """B6 through the broker: five copies at once, and one more when the job was leased anew.
+
+    Guard: `started_at IS NULL` in jobs/start. Without it a copy starts the lease again.
+    """
     world = make_world(provider)
     world.create(1)
     (lease,) = world.queue.lease("test", batches=1).leases
@@ -124,7 +155,7 @@ def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
 def test_a_publish_that_fails_releases_that_batch_and_the_rest(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B8: the third of five messages is refused."""
+    """B8: the third of five messages is refused. Guard: the `release` in `dispatch.publish`."""
     world = make_world()
     world.create(100)
     leases = world.queue.lease("test", batches=5).leases

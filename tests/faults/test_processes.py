@@ -31,7 +31,10 @@ def all_embedded(world: World, count: int) -> None:
 
 
 def test_kill_9_of_a_whole_embed_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """With a batch running, one leased and others pending; a new worker goes on when the locks have run out."""
+    """With a batch running, one leased and others pending; a new worker goes on when the locks have run out.
+
+    Guard: `EmbedQueue.recover_stale`. Without it what the dead worker held stays `processing`.
+    """
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -48,7 +51,7 @@ def test_kill_9_of_a_whole_embed_worker(make_world: MakeWorld, provider: Provide
 
 
 def test_kill_9_of_a_pool_process(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """The main process replaces it; the batch comes back when its lock has run out."""
+    """The main process replaces it; the batch comes back when its lock has run out. Guard: as above."""
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -118,6 +121,7 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
 
 
 def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """Guard: `lifecycle.say_good_bye`. Without it the census counts on a worker that is gone."""
     world = make_world(provider, EMBED_SHUTDOWN_GRACE_MS="10000")
     world.celery.control()
     world.create(10)
@@ -234,6 +238,37 @@ def test_heartbeats_extend_what_runs_and_nothing_else(
         last_of_dead = locks()[dead.name]
         two_heartbeats()
         assert locks()[dead.name] == last_of_dead
+
+
+def test_work_that_takes_longer_than_its_lock_keeps_it(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """B10: one request may take half the lock at most, but the search for a bad text takes seven here, twelve seconds.
+
+    Guard: the leases in `upkeep.heartbeat`. When none is extended, the lock of ten seconds runs out under the work.
+    """
+    world = make_world(
+        provider,
+        EMBED_JOB_LOCK_DURATION_MS="10000",
+        EMBED_JOB_START_DEADLINE_MS="6000",
+        EMBED_REQUEST_TIMEOUT_MS="5000",
+    )
+    control = world.celery.control()
+    world.celery.beat()
+    world.celery.embed(concurrency=2)
+    provider.latency_s = 1.6
+    provider.reply_to_text("Name: poison", error(400, message="cannot embed this"))
+    names = ["poison", *(f"n{n}" for n in range(7))]
+    world.graph.create_entities({"name": name, "observations": ["x"]} for name in names)
+    world.drained(within_s=DRAIN_S)
+    (lease,) = world.jobs_db.read(
+        "MATCH (l:EmbedLease) RETURN l.outcome AS outcome, l.finished_at - l.started_at AS ms"
+    )
+    assert lease["outcome"] == "completed"
+    assert lease["ms"] > world.settings.embed_job_lock_duration_ms
+    assert {job["crashes"] for job in world.jobs()} == {0}
+    assert [job["entity_uid"] for job in world.jobs() if job["status"] == "failed"] == ["poison"]
+    assert not control.events("stale_jobs_recovered")
 
 
 def test_two_beats_do_nothing_twice(make_world: MakeWorld, provider: ProviderServer) -> None:
