@@ -20,6 +20,8 @@ from neo4j_queue.settings import Settings
 
 # Rows per transaction of the fillings and wipings: the heap of the servers is small.
 PAGE = 10_000
+# A million jobs take twenty seconds on a quiet machine.
+FILLED_WITHIN_S = 600.0
 # Jobs as `enqueue` would make them, some fifty thousand a second. Ids and versions only have to be unique.
 FILL = f"""
 UNWIND range($first, $first + $count - 1) AS n
@@ -102,12 +104,15 @@ def open_stage(say: Say) -> Iterator[Stage]:
 def wipe_jobs(jobs: Database) -> None:
     """Removes jobs, leases and the census; the control node and the schema stay."""
     for label in ("EmbedJob", "EmbedLease", "EmbedWorker"):
-        jobs.autocommit(f"MATCH (n:{label}) CALL (n) {{ DETACH DELETE n }} IN TRANSACTIONS OF {PAGE} ROWS")
+        jobs.autocommit(
+            f"MATCH (n:{label}) CALL (n) {{ DETACH DELETE n }} IN TRANSACTIONS OF {PAGE} ROWS",
+            timeout_s=FILLED_WITHIN_S,
+        )
 
 
 def fill_jobs(jobs: Database, count: int, *, first: int = 0, model: str = "mock-256") -> None:
     """`count` due jobs, numbered from `first`."""
-    jobs.autocommit(FILL, first=first, count=count, model=model)
+    jobs.autocommit(FILL, timeout_s=FILLED_WITHIN_S, first=first, count=count, model=model)
 
 
 def drop_index(graph: Database, name: str) -> None:

@@ -1,21 +1,24 @@
 """Asking the provider for vectors: each text once, and one bad text does not hurt the others.
 
 A refused request is halved until the texts to blame are alone (bisection). A text is only to blame when a sibling
-of the same request passes; when nothing passes, the endpoint is at fault and nobody is judged.
+of the same request passes; when nothing passes, the endpoint is at fault and nobody is judged. The one text of a probe
+has no sibling: it is given one.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from neo4j_queue.embedders import Answer, Embedder
-from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, classify
+from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.jobs import Spent
 from neo4j_queue.rate_headers import RateHeaders
 from neo4j_queue.text import estimate_tokens
 
 # Faults that are a verdict about the texts of the request: an attempt is counted.
 JUDGING = frozenset({FaultKind.ITEM, FaultKind.OUTAGE, FaultKind.ANSWER, FaultKind.UNKNOWN})
+# What a provider that works takes from anybody.
+SIBLING = "hello"
 
 
 @dataclass(slots=True)
@@ -54,12 +57,17 @@ class Asked:
 
 @dataclass(slots=True)
 class Asking:
-    """The requests of one lease. `reserve` books one more request on the rate budget, or refuses."""
+    """The requests of one lease. `reserve` books one more request on the rate budget, or refuses.
+
+    `probe`: find out whether the provider works again. `interruptions` are no faults, and go on.
+    """
 
     embedder: Embedder
     reserve: Callable[[], bool]
     monotonic: Callable[[], float]
     sent: Sent
+    probe: bool = False
+    interruptions: tuple[type[BaseException], ...] = ()
     _vectors: dict[str, list[float]] = field(default_factory=dict)
     _faults: dict[str, Fault] = field(default_factory=dict)
     _rest: Fault | None = None
@@ -85,6 +93,19 @@ class Asking:
         refused = self._request(texts)
         if refused is not None:
             self._bisect(texts, refused)
+        if self.probe and any(fault.kind is not FaultKind.OUTAGE for fault in self._faults.values()):
+            self._ask_sibling()
+
+    def _ask_sibling(self) -> None:
+        """Is the text of a probe to blame, or is it the provider still? What it takes from anybody shows that.
+
+        Else two texts that are refused for good, and have no others to be tried with, would keep the queue closed.
+        """
+        if not self.reserve():
+            return
+        self._request([SIBLING])
+        if self._rest is not None:
+            self._faults.clear()
 
     def _fitting(self, texts: list[str]) -> list[str]:
         profile, total = self.embedder.profile, 0
@@ -103,6 +124,8 @@ class Asking:
         self.sent.last_at = self.monotonic()
         try:
             answer = self.embedder.embed(texts)
+        except self.interruptions:
+            raise
         except Exception as error:  # noqa: BLE001 - the edge of the provider: every error becomes a fault
             fault = classify(error)
             self.sent.rate = fault.rate or self.sent.rate
@@ -147,7 +170,7 @@ class Asking:
         if any(text in self._vectors for text in texts):
             self._faults.update(blamed)
         elif self._rest is None:
-            self._rest = replace(fault, category=ErrorCategory.TRANSIENT, kind=FaultKind.OUTAGE)
+            self._rest = fault.as_outage()
 
     def _ask_part(self, texts: Sequence[str]) -> Fault | None:
         if self._rest is not None:

@@ -36,9 +36,9 @@ class Booking:
         )
         return LeaseFacts(**row.data())
 
-    def more(self, tx: ManagedTransaction, token: str, requests: int) -> bool:
-        """Books further requests on a running lease, if all of them are allowed now."""
-        if not may_ask_more(self.facts(tx), self.limits, requests):
+    def more(self, tx: ManagedTransaction, token: str, requests: int, *, probe: bool) -> bool:
+        """Books further requests on a running lease (that of a probe?), if all of them are allowed now."""
+        if not may_ask_more(self.facts(tx), self.limits, requests, probe=probe):
             return False
         return bool(rows(tx, statement("jobs/reserve"), token=token, requests=requests))
 

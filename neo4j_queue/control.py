@@ -91,6 +91,10 @@ class Limits:
         """How long a request counts: the interval and the margin."""
         return with_margin(self.interval_ms)
 
+    def __str__(self) -> str:
+        requests, tokens = ("unlimited" if n is None else n for n in (self.requests, self.tokens))
+        return f"{requests} requests, {tokens} tokens in {self.interval_ms / 1000:g} s"
+
 
 def with_margin(interval_ms: int) -> int:
     """A window of this length as we keep it."""
@@ -173,9 +177,9 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
     )
 
 
-def may_ask_more(facts: LeaseFacts, limits: Limits, requests: int) -> bool:
-    """May a running lease send so many further requests?"""
-    if facts.halted or facts.paused or facts.trouble in PROBED:
+def may_ask_more(facts: LeaseFacts, limits: Limits, requests: int, *, probe: bool = False) -> bool:
+    """May a running lease (that of a probe?) send so many further requests?"""
+    if facts.halted or facts.paused or (facts.trouble in PROBED and not probe):
         return False
     left = budget_of(facts, limits).requests
     return left is None or left >= requests
@@ -245,7 +249,8 @@ class Control:
     def provider_failed(
         self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int
     ) -> FailureNews | None:
-        """Notes that the provider failed a request for these jobs; `to_open` failures in a row make the queue rest.
+        """Notes that the provider failed a request for these jobs, or that the graph refused all of them; `to_open`
+        failures in a row make the queue rest.
 
         None when the lease was lost: its holder's news may be older than the repair of what he met.
         """

@@ -5,6 +5,7 @@ task's rows. `Database` therefore opens a driver at first use and opens a new on
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
-from neo4j.exceptions import ServiceUnavailable
+from neo4j.exceptions import DriverError, Neo4jError, ServiceUnavailable
 
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.errors import SettingsError
@@ -116,7 +117,7 @@ class Database:
             self._interruptible(),
             self.driver().session(database=name, default_access_mode=access) as session,
         ):
-            bounded = neo4j.unit_of_work(timeout=timeout_s)(work)
+            bounded = neo4j.unit_of_work(timeout=timeout_s)(_not_repeated_after(work))
             if access == neo4j.READ_ACCESS:
                 return session.execute_read(bounded)
             return session.execute_write(bounded)
@@ -146,12 +147,19 @@ class Database:
 
         Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on
         the way out, and raises `BufferError` in the place of what interrupted it. A connection that was left like this
-        may meet the next statement with the same error: none of its driver is used again.
+        may meet the next statement with the same error: none of its driver is used again. Interrupted in the middle of
+        an answer, it does not understand what follows, and raises that the connection is lost.
         """
+        handled = sys.exception()
         try:
             yield
         except BufferError as error:
             raise self._given_up(error) from None
+        except (Neo4jError, DriverError) as error:
+            hidden = _hidden_by(error, handled)
+            if hidden is None:
+                raise
+            raise hidden from None
 
     def _given_up(self, error: BufferError) -> BaseException:
         with self._lock:
@@ -176,6 +184,41 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _not_repeated_after(work: Callable[[ManagedTransaction], T]) -> Callable[[ManagedTransaction], T]:
+    """The same work, which is not done again after it was interrupted: a connection that breaks because of that makes
+    the driver repeat the transaction, and forget the interruption."""
+    stopped: list[BaseException] = []
+
+    def act(tx: ManagedTransaction) -> T:
+        if stopped:
+            raise stopped[0]
+        try:
+            return work(tx)
+        except (Neo4jError, DriverError):
+            raise
+        except BaseException as error:
+            stopped.append(error)
+            raise
+
+    return act
+
+
+def _hidden_by(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """What the driver was interrupted by before it raised `error`; `handled` was there before everything."""
+    hidden, behind = None, error.__context__
+    while behind is not None and behind is not handled:
+        if not isinstance(behind, Exception) or _is_strange(behind):
+            hidden = behind
+        behind = behind.__context__
+    return hidden
+
+
+def _is_strange(error: BaseException) -> bool:
+    """Is it of a kind that no driver raises by itself (a time limit of the pool)?"""
+    package = type(error).__module__.partition(".")[0]
+    return package != neo4j.__name__ and package not in sys.stdlib_module_names
 
 
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:

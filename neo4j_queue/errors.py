@@ -9,7 +9,7 @@ carries its class name.
 import re
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -91,9 +91,11 @@ class FaultKind(StrEnum):
     QUOTA = "quota"  # no money left: release, charge nothing, long pause with a probe
     CONFIGURATION = "configuration"  # key, address or model is wrong: release and halt the queue
     ANSWER = "answer"  # success without usable vectors: an attempt is counted
-    STORE = "store"  # Neo4j is busy or away: the driver's retries did not help, an attempt is counted
+    STORE = "store"  # Neo4j is busy or away, the driver's retries did not help: release, charge nothing, a short rest
     STORE_BROKEN = "store_broken"  # Neo4j reports damage of its own: release and halt the queue
-    UNKNOWN = "unknown"  # nobody foresaw it: permanent, with the class name
+    # Nobody foresaw it: permanent, with the class name. One of a statement on the graph is narrowed down first
+    # (`narrowing`), so that it is a verdict only about whom it is to blame on.
+    UNKNOWN = "unknown"
 
 
 _CATEGORY = {
@@ -128,6 +130,14 @@ class Fault:
     retry_after_s: float | None = None
     stack: str | None = None
     rate: RateHeaders | None = None
+
+    def as_outage(self) -> "Fault":
+        """The same, met by everybody: whoever it came from is at fault, and no text or entity."""
+        return replace(self, category=ErrorCategory.TRANSIENT, kind=FaultKind.OUTAGE)
+
+    def as_verdict(self) -> "Fault":
+        """The same, met by one entity alone while others passed: its job fails for good."""
+        return replace(self, category=ErrorCategory.PERMANENT, kind=FaultKind.ITEM)
 
 
 def classify(exc: BaseException) -> Fault:

@@ -127,10 +127,14 @@ class LeaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What became of a start: the jobs that may be worked on, or why none (`halted`, `paused`, `lost`)."""
+    """What became of a start: the jobs that may be worked on, or why none (`halted`, `paused`, `lost`).
+
+    `probe`: the work is to find out whether the provider works again.
+    """
 
     jobs: tuple[LeasedJob, ...]
     refused: str | None = None
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,16 @@ from typing import Any
 
 from neo4j_queue.breaker import Trouble
 from neo4j_queue.entities import EntityText
-from neo4j_queue.errors import Fault
+from neo4j_queue.errors import Fault, classify
 from neo4j_queue.health import HealthState
-from neo4j_queue.jobs import FailedJob, LeasedJob, Settlement, Verdicts
+from neo4j_queue.jobs import FailedJob, LeasedJob, Outcome, Settlement, Verdicts
 from neo4j_queue.log import get_logger
-from neo4j_queue.work import Summary
+from neo4j_queue.work import Summary, Work
 
 # As much of a text as EMBED_LOG_CONTENT puts into an error line.
 CONTENT_CHARS = 200
+# After these the entity has the vector of its text.
+WITH_VECTOR = frozenset({Outcome.EMBEDDED, Outcome.ALREADY_CURRENT})
 
 log = get_logger()
 
@@ -52,16 +54,28 @@ class Journal:
                 max_attempts=job.max_attempts,
             )
 
-    def released(self, token: str, job_ids: Collection[str], why: str) -> None:
-        """Jobs given back unjudged."""
+    def released(
+        self, token: str, job_ids: Collection[str], why: str, jobs: Mapping[str, LeasedJob] | None = None
+    ) -> None:
+        """Jobs given back unjudged, with their entities when they were known (the work had begun)."""
         if job_ids:
+            ids = sorted(job_ids)
             log.info(
                 "embedding_job_released",
                 lease_token=token,
-                count=len(job_ids),
-                ids=sorted(job_ids),
+                count=len(ids),
+                ids=ids,
+                entities=[jobs[job_id].entity_uid for job_id in ids] if jobs else None,
                 reason=why,
             )
+
+    def not_given_back(self, token: str, error: Exception) -> None:
+        """A batch was interrupted, and the jobs database did not hear of it: its lease runs out by itself."""
+        log.warning("jobs_not_given_back", lease_token=token, error=classify(error).message)
+
+    def left_to_sweep(self, entities: int, error: Exception) -> None:
+        """The graph did not answer after the settlement: outbox and superseded jobs are looked at by the sweep."""
+        log.warning("left_to_sweep", entities=entities, error=classify(error).message)
 
     def truncated(self, uid: str, kept: int, whole: int) -> None:
         """A text is longer than the model takes: its beginning is embedded. Both lengths are in characters."""
@@ -74,7 +88,11 @@ class Journal:
     def halted(self, fault: Fault) -> None:
         """The queue stops until a person resumes it."""
         log.critical(
-            "queue_halted", error_type=fault.category, error=fault.message, provider_status=fault.status
+            "queue_halted",
+            reason=fault.kind,
+            error_type=fault.category,
+            error=fault.message,
+            provider_status=fault.status,
         )
 
     def paused(self, rest_s: float, fault: Fault) -> None:
@@ -94,37 +112,34 @@ class Journal:
 
     def settled(
         self,
-        token: str,
-        jobs: Mapping[str, LeasedJob],
-        texts: Mapping[str, EntityText],
-        copied: Mapping[str, bool],
+        work: Work,
         verdicts: Verdicts,
         settlement: Settlement,
         *,
         duration_ms: int,
         because: str | None,
     ) -> None:
-        """One line per verdict, one per group of released or lost jobs, one per change of health.
-
-        `copied` says of the jobs whose vector was wanted whether it came from elsewhere than the provider.
-        """
+        """One line per verdict, one per group of released or lost jobs, one per change of health."""
+        token = work.token
         for done in verdicts.completed:
             if done.job_id in settlement.completed:
-                job = jobs[done.job_id]
+                job = work.jobs[done.job_id]
                 log.info(
                     "embedding_job_completed",
                     job_id=job.id,
                     entity_name=job.entity_uid,
                     lease_token=token,
+                    attempt=job.attempts + 1,
+                    max_attempts=job.max_attempts,
                     outcome=done.outcome,
                     duration_ms=duration_ms,
-                    embedding_size=self._dimensions,
-                    cache=_cache(copied.get(job.id)),
+                    embedding_size=self._dimensions if done.outcome in WITH_VECTOR else None,
+                    cache=_cache(work.copied.get(job.id)),
                 )
         for failed in settlement.failed:
             job_id = failed.failure.job.id
-            self._failed(token, failed, texts.get(job_id), copied.get(job_id))
-        self.released(token, settlement.released, because or "not finished")
+            self._failed(token, failed, work.texts.get(job_id), work.copied.get(job_id))
+        self.released(token, settlement.released, because or "not finished", work.jobs)
         if settlement.lost:
             log.warning(
                 "lease_lost", lease_token=token, count=len(settlement.lost), ids=sorted(settlement.lost)

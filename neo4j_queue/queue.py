@@ -152,10 +152,13 @@ class EmbedQueue:
                 raise
             return LeaseResult(given)
 
-    def start(self, token: str, job_ids: Sequence[str], *, worker: str = "") -> Start:
+    def start(
+        self, token: str, job_ids: Sequence[str], *, worker: str = "", start_id: str | None = None
+    ) -> Start:
         """Begins the work of a lease; only the first start of an open lease wins.
 
-        `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back).
+        `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back). Whoever does
+        not know what became of his start may repeat it, by the same `start_id`.
         """
         begin = partial(
             self.database.write,
@@ -164,7 +167,7 @@ class EmbedQueue:
             ids=list(job_ids),
             lock_ms=self._settings.embed_job_lock_duration_ms,
             worker=worker,
-            start_id=secrets.token_hex(8),
+            start_id=start_id or secrets.token_hex(8),
             now=self._clock(),
         )
         found = _repeatable(begin)  # the lease knows by the start_id whose start took place
@@ -173,7 +176,7 @@ class EmbedQueue:
         row = found[0]
         if row["blocked"]:
             return Start((), row["blocked"])
-        return Start(tuple(LeasedJob(**job) for job in row["jobs"]))
+        return Start(tuple(LeasedJob(**job) for job in row["jobs"]), probe=row["probe"])
 
     def heartbeat(self, leases: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Extends the locks of started leases (token -> job ids); a token missing in the answer is lost."""
@@ -187,9 +190,10 @@ class EmbedQueue:
         )
         return {row["token"]: row["jobs"] for row in found}
 
-    def reserve(self, token: str, requests: int = 1) -> bool:
-        """Books further provider requests on a running lease, if the rate budget allows all of them now."""
-        return self.database.transaction(lambda tx: self._booking().more(tx, token, requests))
+    def reserve(self, token: str, requests: int = 1, *, probe: bool = False) -> bool:
+        """Books further provider requests on a running lease, if the rate budget allows all of them now; while the
+        provider is in trouble, only on that of a `probe`."""
+        return self.database.transaction(lambda tx: self._booking().more(tx, token, requests, probe=probe))
 
     def book_query(self, est_tokens: int) -> bool:
         """Books the provider request of a search on the rate budget, before all leases; False = no room now."""
@@ -223,16 +227,13 @@ class EmbedQueue:
         `final` ends the lease even when some of its jobs had no verdict (they were lost). `spent` says what was
         really requested; None keeps what the lease had reserved.
         """
+        return self.settling(token, verdicts, spent=spent, final=final).store(self.database)
 
-        settling = Settling(token, verdicts, spent, final, self._retry, self._random, self._clock())
-        try:
-            return self.database.transaction(settling.run)
-        except IncompleteCommit:
-            # The answer to the commit was lost: only the holder of the token ends its lease with this outcome.
-            lease = self._lease_row(token)
-            if lease is not None and lease["outcome"] == settling.outcome:
-                return settling.as_if_stored()
-            return self.database.transaction(settling.run)
+    def settling(
+        self, token: str, verdicts: Verdicts, *, spent: Spent | None = None, final: bool = True
+    ) -> Settling:
+        """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
+        return Settling(token, verdicts, spent, final, self._retry, self._random, self._clock())
 
     def _lease_row(self, token: str) -> Mapping[str, Any] | None:
         found = self.database.read(statement("jobs/lease"), token=token)

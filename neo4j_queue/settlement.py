@@ -1,15 +1,16 @@
 """The settlement transaction: verdicts, released jobs, the end of the lease and the health, all or nothing."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from neo4j import ManagedTransaction
+from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import health
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import rows
+from neo4j_queue.database import Database, rows
 from neo4j_queue.errors import ErrorCategory, Fault
 from neo4j_queue.jobs import (
     FailedJob,
@@ -23,9 +24,12 @@ from neo4j_queue.jobs import (
 from neo4j_queue.retry import RetryPolicy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settling:
-    """What became of the jobs of lease `token`, to be stored in one transaction; see `EmbedQueue.settle`."""
+    """What became of the jobs of lease `token`, to be stored in one transaction; see `EmbedQueue.settle`.
+
+    `settled` is what the last run would change with its commit, for the case that the answer to that is lost.
+    """
 
     token: str
     verdicts: Verdicts
@@ -34,11 +38,27 @@ class Settling:
     retry: RetryPolicy
     random: Random
     now: int | None
+    settled: Settlement | None = field(default=None, init=False)
 
     @property
     def outcome(self) -> str:
         """How the lease ends when all goes well."""
         return "completed" if self.verdicts.completed or self.verdicts.failed else "released"
+
+    def store(self, database: Database) -> Settlement:
+        """Stores it. May be repeated when nobody knows whether it took place: answers as the one that did."""
+        before = self.settled
+        if before is None:
+            try:
+                return database.transaction(self.run)
+            except IncompleteCommit:  # the answer to the commit was lost
+                before = self.settled
+        again = database.transaction(self.run)
+        if before is None or len(again.lost) < len(self.verdicts):
+            return again
+        # Nothing was left to do. Only the holder of the token ends its lease with this outcome: that was ours.
+        leases = database.read(statement("jobs/lease"), token=self.token)
+        return before if leases and leases[0]["outcome"] == self.outcome else again
 
     def run(self, tx: ManagedTransaction) -> Settlement:
         """Stores it; jobs that the token no longer holds are left alone and reported as lost."""
@@ -49,16 +69,9 @@ class Settling:
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
-        return Settlement(completed, failed, released, frozenset(self._ids()) - kept, change, troubled)
-
-    def as_if_stored(self) -> Settlement:
-        """The settlement of a commit that took place though its answer was lost."""
-        return Settlement(
-            frozenset(c.job_id for c in self.verdicts.completed),
-            tuple(FailedJob(f, f.job.attempts + 1, None, self._reason(f)) for f in self.verdicts.failed),
-            frozenset(self.verdicts.released),
-            frozenset(),
-        )
+        lost = frozenset(self._ids()) - kept
+        self.settled = Settlement(completed, failed, released, lost, change, troubled)
+        return self.settled
 
     def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
         given = [{"id": c.job_id, "outcome": str(c.outcome)} for c in self.verdicts.completed]

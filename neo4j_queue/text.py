@@ -123,13 +123,19 @@ def observations_of(value: Any) -> list[str]:
 
 
 def value_lines(value: Any) -> list[str]:
-    """A property value as lines: a list has one for each element, a missing value has none."""
-    if value is None:
-        return []
+    """A property value as lines: a list has one for each element, a missing or unreadable value has none."""
     # Points and durations are tuples to Python, but one value to the graph.
-    if isinstance(value, list | tuple) and not isinstance(value, Point | neo4j.time.Duration):
-        return [_scalar(item) for item in value if item is not None]
-    return [_scalar(value)]
+    several = isinstance(value, list | tuple) and not isinstance(value, Point | neo4j.time.Duration)
+    return [_scalar(item) for item in (value if several else [value]) if _readable(item)]
+
+
+def _readable(value: Any) -> bool:
+    """Is there a value, and can the driver read it?
+
+    What it cannot (a date after the year 9999, an unknown time zone) it hands over as an object that holds the error.
+    That has no text: it would be another one at each reading.
+    """
+    return value is not None and not isinstance(getattr(value, "error", None), Exception)
 
 
 def _scalar(value: Any) -> str:

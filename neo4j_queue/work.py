@@ -1,11 +1,13 @@
 """The state of one leased batch while it is worked on, and what is told of it afterwards."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from neo4j_queue.asking import Sent
 from neo4j_queue.entities import EntityText
-from neo4j_queue.errors import Fault, FaultKind
-from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement
+from neo4j_queue.errors import Fault
+from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Start
+from neo4j_queue.settlement import Settling
 from neo4j_queue.sourcing import Saved
 
 
@@ -38,39 +40,66 @@ class Summary:
 
 @dataclass(slots=True)
 class Work:
-    """The state of one batch between its steps. A job in `open` has no verdict yet."""
+    """The state of one batch between its steps. A job in `open` has no verdict yet.
+
+    `rest` is the fault because of which the open ones stay so, `unproven` are those that failed while nothing passed:
+    the fault may be everybody's. `current` has the texts that superseded others, by entity.
+    """
 
     token: str
-    jobs: dict[str, LeasedJob]
     began: float
-    open: dict[str, LeasedJob] = field(init=False)
+    jobs: dict[str, LeasedJob] = field(default_factory=dict)
+    probe: bool = False
+    open: dict[str, LeasedJob] = field(default_factory=dict)
+    rest: Fault | None = None
     texts: dict[str, EntityText] = field(default_factory=dict)
     completed: list[Completion] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
-    outdated: set[str] = field(default_factory=set)
+    unproven: set[str] = field(default_factory=set)
+    current: dict[str, Sequence[EntityText]] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
     sent: Sent = field(default_factory=Sent)
     saved: Saved = field(default_factory=Saved)
     # Of the jobs whose vector was wanted: did it come from elsewhere than the provider?
     copied: dict[str, bool] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    # The settlement that was begun (it may have been interrupted), and whether it is stored.
+    settling: Settling | None = None
+    settled: bool = False
+
+    def begin(self, start: Start) -> None:
+        """The jobs were won."""
+        self.jobs = {job.id: job for job in start.jobs}
         self.open = dict(self.jobs)
+        self.probe = start.probe
 
     def complete(self, job: LeasedJob, outcome: Outcome) -> None:
         """The job is done, in this way."""
         del self.open[job.id]
         self.completed.append(Completion(job.id, outcome, self.copied.get(job.id, False)))
 
-    def fail(self, job: LeasedJob, fault: Fault) -> None:
-        """The job met a fault that counts an attempt."""
+    def supersede(self, job: LeasedJob, current: Sequence[EntityText]) -> None:
+        """The job is done, for the entity has this text now."""
+        self.complete(job, Outcome.SUPERSEDED)
+        self.current[job.entity_uid] = current
+
+    def fail(self, job: LeasedJob, fault: Fault, *, proven: bool = True) -> None:
+        """The job met a fault that counts an attempt. `proven`: what failed for it passed for others."""
         del self.open[job.id]
         self.failed.append(Failure(job, fault))
+        if not proven:
+            self.unproven.add(job.id)
 
-    def acquit(self, kind: FaultKind) -> None:
-        """Takes verdicts of this kind back: their jobs are open again."""
-        self.open |= {failure.job.id: failure.job for failure in self.failed if failure.fault.kind is kind}
-        self.failed = [failure for failure in self.failed if failure.fault.kind is not kind]
+    @property
+    def doubt(self) -> Fault | None:
+        """The first fault that may be everybody's."""
+        return next((failure.fault for failure in self.failed if failure.job.id in self.unproven), None)
+
+    def acquit(self) -> None:
+        """Takes the verdicts back that are not proven: their jobs are open again."""
+        acquitted = [failure.job for failure in self.failed if failure.job.id in self.unproven]
+        self.failed = [failure for failure in self.failed if failure.job.id not in self.unproven]
+        self.open |= {job.id: job for job in acquitted}
 
     def summary(self, settlement: Settlement, duration_ms: int) -> Summary:
         """What became of it, as it was stored."""

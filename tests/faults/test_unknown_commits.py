@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import Completion, Enqueued, JobRequest, Outcome, Spent, Verdicts
+from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
+from neo4j_queue.jobs import Completion, Enqueued, Failure, JobRequest, Outcome, Spent, Verdicts
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
@@ -64,6 +65,34 @@ def test_a_settlement_that_took_place_loses_nothing(queue: EmbedQueue, proxy: Tc
     assert (len(settlement.completed), settlement.lost) == (3, frozenset())
     status = queue.status()
     assert (status.completed, status.unfinished) == (3, 0)
+
+
+def test_a_settlement_that_took_place_is_told_as_it_was_stored(queue: EmbedQueue, proxy: TcpProxy) -> None:
+    """A failure that is retried, one that is final, and the change of health that they make.
+
+    Guard: `Settling.settled`. Rebuilt from the verdicts, it says that nothing is retried and that health stayed.
+    """
+    queue.enqueue([request(name) for name in "abcdef"])
+    (lease,) = queue.lease("w", batches=1).leases
+    jobs = queue.start(lease.token, lease.job_ids).jobs
+    late = Fault(ErrorCategory.TRANSIENT, FaultKind.OUTAGE, "APITimeoutError", "too slow")
+    bad = Fault(ErrorCategory.PERMANENT, FaultKind.ITEM, "UnembeddableText", "the text is empty")
+    queue.control.provider_failed(lease.token, lease.job_ids, late, to_open=5)
+    failures = [Failure(job, late) for job in jobs[:5]] + [Failure(jobs[5], bad)]
+    proxy.lose_answer_to(COMMIT)
+    settlement = queue.settle(lease.token, Verdicts(failed=failures), spent=Spent(1, 3, 0))
+    assert proxy.lost == 1
+    stored = {job["id"]: job for job in queue.jobs()}
+    told = {failed.failure.job.id: failed for failed in settlement.failed}
+    for job in jobs[:5]:
+        assert stored[job.id]["status"] == "pending"
+        assert (told[job.id].retry_at, told[job.id].reason) == (stored[job.id]["available_at"], None)
+    assert (told[jobs[5].id].retry_at, told[jobs[5].id].reason) == (None, "permanent_error")
+    assert stored[jobs[5].id]["failure_reason"] == "permanent_error"
+    assert settlement.health is not None
+    assert (settlement.health.before, settlement.health.after.state) == ("HEALTHY", "DEGRADED")
+    assert settlement.troubled
+    assert settlement.lost == frozenset()
 
 
 def test_a_start_that_took_place_is_begun_once(queue: EmbedQueue, proxy: TcpProxy) -> None:

@@ -2,10 +2,12 @@
 
 import pytest
 
+from neo4j_queue.asking import SIBLING
 from neo4j_queue.breaker import FAILURES_TO_OPEN
-from neo4j_queue.mock_provider import Reply, error
-from tests.pipeline.conftest import Bench
+from neo4j_queue.mock_provider import Reply, error, mangled
+from tests.pipeline.conftest import Bench, MakeBench
 
+BAD = {"error": {"message": "cannot embed this", "type": "invalid_request_error"}}
 QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}
 BATCH = 100
 
@@ -60,6 +62,111 @@ def test_one_probe_of_one_job_per_rest_and_it_is_charged_nothing(bench: Bench) -
     assert sum(job["attempts"] for job in bench.queue.jobs(limit=10_000)) == charged
     state = bench.queue.control.state()
     assert (state.trouble, state.trouble_rounds) == ("outage", 4)
+
+
+@pytest.mark.parametrize(
+    "reply", [error(400, BAD), mangled("NaN"), error(418, BAD)], ids=["refused", "unusable", "unforeseen"]
+)
+def test_a_provider_that_fails_every_text_in_any_way_keeps_the_backlog(bench: Bench, reply: Reply) -> None:
+    """Whatever a probe fails of: the rest grows, nothing is charged, and the next probe is another job.
+
+    Guard: `doubt` in `Ending._report`. Without it each probe ends its job, and the next one is leased at once.
+    """
+    bench.create(*names(6 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    before = [job["attempts"] for job in bench.queue.jobs(limit=10_000)]
+    bench.provider.reply_always(reply)
+    probed, rests = [], []
+    for _ in range(4):
+        asked = len(bench.provider.journal)
+        assert probe_until_it_rests(bench) == 2
+        job, sibling = bench.provider.journal[asked:]
+        assert sibling.inputs == (SIBLING,)
+        probed.append(job.inputs)
+        state = bench.queue.control.state()
+        assert state.paused_until is not None
+        rests.append(state.paused_until - state.now)
+    assert len(set(probed)) == 4
+    assert rests == sorted(set(rests))
+    assert sorted(job["attempts"] for job in bench.queue.jobs(limit=10_000)) == sorted(before)
+    assert bench.queue.status().failed == 0
+    bench.provider.reply_always(None)
+    assert probe_until_it_rests(bench) == 1
+    bench.skip(10)
+    bench.step()
+    assert bench.queue.status().completed == 6 * BATCH
+
+
+def test_a_bad_text_as_the_probe_does_not_keep_a_provider_closed_that_works(bench: Bench) -> None:
+    """Guard: `Asking._ask_sibling`. Without it one probe more is needed, and two bad texts by themselves never end."""
+    bench.create("poison")
+    bench.create(*names(5 * BATCH))
+    bench.provider.reply_always(error(500))
+    bench.step()
+    bench.provider.reply_always(None)
+    bench.provider.reply_to_text("Name: poison", error(400, BAD))
+    bench.queue.database.write("MATCH (j:EmbedJob {entity_uid: 'poison'}) SET j.available_at = 0")
+    assert probe_until_it_rests(bench) == 2
+    assert "poison" in bench.provider.journal[-2].inputs[0]
+    assert bench.queue.control.state().trouble is None
+    bench.skip(10)
+    bench.step()
+    status = bench.queue.status()
+    assert (status.completed, status.failed, status.unfinished) == (5 * BATCH, 1, 0)
+    assert bench.job("poison")["failure_reason"] == "permanent_error"
+
+
+def test_bad_texts_by_themselves_come_to_an_end(bench: Bench) -> None:
+    """Two that the provider refuses, and nothing else to do: it is asked whether it works at all."""
+    bench.create("poison1", "poison2")
+    bench.provider.reply_to_text("Name: poison", error(400, BAD))
+    (summary,) = bench.step()
+    assert (summary.failed, summary.released) == (0, 2)
+    for _ in range(3):
+        probe_until_it_rests(bench)
+    status = bench.queue.status()
+    assert (status.failed, status.unfinished) == (2, 0)
+    assert bench.queue.control.state().trouble is None
+
+
+def test_a_bad_probe_without_budget_for_a_sibling_is_followed_by_another_job(make_bench: MakeBench) -> None:
+    """One request a minute: the bad text is charged nothing, stands back, and fails once the others have passed."""
+    bench = make_bench(embedding_rate_limit_tokens=1)
+    bench.create("poison", "a", "b")
+    bench.provider.reply_always(error(400, BAD))
+    bench.step()
+    bench.provider.reply_always(None)
+    bench.provider.reply_to_text("Name: poison", error(400, BAD))
+    bench.queue.database.write("MATCH (j:EmbedJob {entity_uid: 'poison'}) SET j.available_at = 0")
+    bench.skip(61)
+    (summary,) = bench.step()
+    assert (summary.jobs, summary.released, summary.requests) == (1, 1, 1)
+    assert (bench.job("poison")["status"], bench.job("poison")["attempts"]) == ("pending", 0)
+    bench.skip(61)
+    (summary,) = bench.step()
+    assert (summary.jobs, summary.embedded) == (1, 1)
+    for _ in range(3):
+        bench.skip(61)
+        bench.step()
+    status = bench.queue.status()
+    assert (status.completed, status.failed, status.unfinished) == (2, 1, 0)
+
+
+def test_refusals_of_single_texts_are_verdicts_until_there_are_five_in_a_row(make_bench: MakeBench) -> None:
+    """Requests of one text, to an endpoint that refuses everything: it costs five jobs, not the backlog.
+
+    Guard: `proven` in `Pipeline._work`. Without it all twenty fail for good.
+    """
+    bench = make_bench(embed_batch_size=1)
+    bench.create(*names(20))
+    bench.provider.reply_always(error(400, BAD))
+    for _ in range(5):
+        bench.step()
+        bench.skip(10)
+    status = bench.queue.status()
+    assert (status.failed, status.unfinished) == (FAILURES_TO_OPEN, 20 - FAILURES_TO_OPEN)
+    assert bench.queue.control.state().trouble == "outage"
 
 
 def test_while_a_probe_is_out_nobody_else_gets_a_lease(bench: Bench) -> None:

@@ -4,7 +4,8 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from neo4j.exceptions import ServiceUnavailable
+from neo4j import ManagedTransaction
+from neo4j.exceptions import CypherSyntaxError, ServiceUnavailable
 
 from neo4j_queue.database import Database
 
@@ -57,3 +58,55 @@ def test_a_connection_whose_buffer_is_stuck_is_given_up(jobs_db: Database) -> No
         jobs_db.transaction(stuck)
     assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
     assert jobs_db.driver() is not before
+
+
+class TimeLimit(Exception):
+    """As the pool's soft time limit."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, TimeLimit])
+@pytest.mark.parametrize("at", ["the answer", "the work"])
+def test_an_interruption_in_the_middle_of_an_answer_is_not_hidden(
+    jobs_db: Database, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], at: str
+) -> None:
+    """The driver loses its place in the stream, and reports a connection lost.
+
+    Guards: `_hidden_by`; for a time limit during the work also `_not_repeated_after`, without which the driver repeats
+    the transaction as if nothing had been.
+    """
+    commits: list[int] = []
+
+    def close(tx: ManagedTransaction, *_: object) -> None:
+        commits.append(1)
+        raise ServiceUnavailable("lost")
+
+    def work(tx: ManagedTransaction) -> int:
+        if len(commits) > 1:
+            return 1
+        if at == "the work":
+            monkeypatch.setattr(ManagedTransaction, "_close", close)
+            monkeypatch.setattr(ManagedTransaction, "_rollback", close)
+            raise kind("now")
+        return 1
+
+    if at == "the answer":
+
+        def commit(tx: ManagedTransaction) -> None:
+            monkeypatch.setattr(ManagedTransaction, "_close", close)
+            monkeypatch.setattr(ManagedTransaction, "_rollback", close)
+            raise kind("now")
+
+        monkeypatch.setattr(ManagedTransaction, "_commit", commit)
+    with pytest.raises(kind, match="now"):
+        jobs_db.transaction(work)
+    monkeypatch.undo()
+    assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
+
+
+def test_an_error_while_an_interruption_is_handled_is_that_error(jobs_db: Database) -> None:
+    """Guard: `handled` of `_hidden_by`. Without it the clean-up after an interruption sees it in every fault."""
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with pytest.raises(CypherSyntaxError):
+            jobs_db.read("RETURN")

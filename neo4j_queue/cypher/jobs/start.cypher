@@ -2,7 +2,7 @@
 // repeat itself, by its `start_id`: it does when the answer to its commit was lost.
 // parameters: token, ids, lock_ms, worker, start_id, now
 // rows:       at most one: blocked ('halted', 'paused' or null), jobs [{id, entity_uid, model, version, attempts,
-//             max_attempts, est_tokens}]; no row: the lease is not open, or started already
+//             max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is not open, or started already
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -25,4 +25,4 @@ CALL (l, now, blocked) {
   SET j.started_at = now, j.lock_until = now + $lock_ms
   RETURN collect(j {.id, .entity_uid, .model, .version, .attempts, .max_attempts, .est_tokens}) AS jobs
 }
-RETURN blocked, jobs
+RETURN blocked, jobs, coalesce(l.probe, false) AS probe

@@ -1,0 +1,155 @@
+"""The end of a batch: what all workers are told of it, the settlement, and what follows from that."""
+
+from collections.abc import Callable
+
+from neo4j_queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
+from neo4j_queue.embedders import Embedder
+from neo4j_queue.errors import Fault, FaultKind
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import JobRequest, Settlement, Verdicts
+from neo4j_queue.journal import Journal
+from neo4j_queue.provider_report import Reporter
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.work import Work
+
+# How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
+STORE_REST_S = 2.0
+# Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
+HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
+
+
+class Ending:
+    """Ends the batches of one pipeline, in the same way whether they are finished or were interrupted."""
+
+    def __init__(
+        self,
+        queue: EmbedQueue,
+        graph: EntityGraph,
+        embedder: Embedder,
+        journal: Journal,
+        monotonic: Callable[[], float],
+        interruptions: tuple[type[BaseException], ...],
+    ) -> None:
+        self._queue = queue
+        self._graph = graph
+        self._model = embedder.model
+        self._journal = journal
+        self._monotonic = monotonic
+        self._interruptions = interruptions
+        self._reporter = Reporter()
+
+    def settle(self, work: Work, because: str | None = None) -> Settlement:
+        """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.
+
+        It may be repeated when it was interrupted: everything in it is fenced, or harmless when it is done twice.
+        """
+        if work.settling is None:
+            self._enqueue_current(work)
+            fault, delay_ms = self._report(work)
+            verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault, delay_ms)
+            spent = work.sent.spent(self._monotonic(), work.saved.total)
+            work.settling = self._queue.settling(work.token, verdicts, spent=spent)
+        settlement = work.settling.store(self._queue.database)
+        work.settled = True
+        fault = work.settling.verdicts.release_fault
+        self._journal.settled(
+            work,
+            work.settling.verdicts,
+            settlement,
+            duration_ms=self.elapsed_ms(work),
+            because=because or (fault.kind.value if fault else None),
+        )
+        if settlement.troubled and work.sent.answers and not work.unproven:
+            ended = self._queue.control.provider_works(work.token)
+            if ended is not None:
+                self._journal.recovered(ended)
+        report = self._reporter.worth_telling(work.sent, self._monotonic())
+        if report is not None:
+            self._queue.control.provider_reported(report)
+        return settlement
+
+    def elapsed_ms(self, work: Work) -> int:
+        """How long the batch has been worked on."""
+        return round((self._monotonic() - work.began) * 1000)
+
+    # -- superseded jobs -----------------------------------------------------------------------------------
+
+    def _enqueue_current(self, work: Work) -> None:
+        """Sees to a job for each text that superseded one of ours, before that is ended: whatever dies in between, and
+        whoever interrupts, a job stands for every entity."""
+        ours = {(job.entity_uid, job.model, job.version) for job in work.jobs.values()}
+        requests = [
+            text.request(self._model)
+            for texts in work.current.values()
+            for text in texts
+            if text.needs_vector
+        ]
+        self._enqueue([r for r in requests if (r.entity_uid, r.model, r.version) not in ours])
+
+    def look_again(self, work: Work) -> None:
+        """After the settlement: takes entities out of the outbox, and looks once more at those of superseded jobs.
+
+        A text may have changed back since it was read, while its old job was still running and stood for it (A -> B ->
+        A): whoever changed it was told that it has a job. Whoever changes it from now on finds that job ended, and
+        queues it again. When the graph does not answer, the sweep does all this.
+        """
+        try:
+            texts = self._graph.read_texts(sorted(work.current))
+            self._graph.clear_pending(sorted(work.fresh))
+        except self._interruptions:
+            raise
+        except Exception as error:  # noqa: BLE001 - the jobs are settled, whatever this is
+            self._journal.left_to_sweep(len(work.current) + len(work.fresh), error)
+        else:
+            self._enqueue([text.request(self._model) for text in texts if text.needs_vector])
+
+    def _enqueue(self, requests: list[JobRequest]) -> None:
+        if requests:
+            self._queue.enqueue(requests)
+
+    # -- what all workers are told -------------------------------------------------------------------------
+
+    def _report(self, work: Work) -> tuple[Fault | None, int]:
+        """Tells the queue what happened to this lease, as far as it concerns all workers.
+
+        Returns the fault because of which open jobs are released, and the delay (ms) after which they are due.
+        Whoever lost the lease restrains nobody: his news may be older than the repair of what he met.
+        """
+        fault = work.rest
+        if fault is None:
+            return self._report_doubt(work, work.doubt)
+        if fault.kind in TROUBLE_OF:
+            # Nothing passed, or the provider said so itself: one such answer is enough.
+            return self._report_trouble(work, fault, to_open=1)
+        if work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
+            self._restrain(fault)
+        return fault, 0
+
+    def _report_doubt(self, work: Work, doubt: Fault | None) -> tuple[Fault | None, int]:
+        """Failures of which nobody knows whose they are: verdicts, as long as there are few in a row.
+
+        While the provider is in trouble they are its own: a probe that fails is news of that, whatever it fails of.
+        """
+        if doubt is None:
+            return None, 0
+        fault, delay_ms = self._report_trouble(work, doubt.as_outage(), to_open=FAILURES_TO_OPEN)
+        return (None, 0) if work.doubt else (fault, delay_ms)
+
+    def _report_trouble(self, work: Work, fault: Fault, *, to_open: int) -> tuple[Fault, int]:
+        news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=to_open)
+        if news is None:
+            return fault, 0
+        if news.begins:
+            self._journal.paused(news.wait_ms / 1000, fault)
+        if fault.kind is FaultKind.OUTAGE and not news.charged:
+            work.acquit()
+        return fault, news.release_delay_ms
+
+    def _restrain(self, fault: Fault) -> None:
+        reason = f"{fault.error_type}: {fault.message[:200]}"
+        if fault.kind in HALTING:
+            if self._queue.halt(reason):
+                self._journal.halted(fault)
+        elif fault.kind is FaultKind.STORE:
+            self._queue.pause(STORE_REST_S, f"{fault.kind.value}: {reason}")
+            self._journal.paused(STORE_REST_S, fault)

@@ -1,0 +1,76 @@
+"""The lines of a batch have the fields that docs/reference/log-events.md names."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from neo4j_queue.mock_provider import error
+from tests.pipeline.conftest import Bench, MakeBench
+
+OF_A_JOB = {"job_id", "entity_name", "lease_token", "attempt", "max_attempts"}
+Lines = list[Any]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def of(lines: Lines, event: str) -> Lines:
+    return [line for line in lines if line["event"] == event]
+
+
+def test_a_completed_job(bench: Bench, lines: Lines) -> None:
+    bench.create("a")
+    bench.step()
+    (started,), (done,) = of(lines, "embedding_job_started"), of(lines, "embedding_job_completed")
+    assert started.keys() >= OF_A_JOB
+    assert done.keys() >= OF_A_JOB | {"outcome", "duration_ms", "embedding_size", "cache"}
+    assert (done["entity_name"], done["attempt"], done["max_attempts"]) == ("a", 1, 3)
+    assert (done["outcome"], done["embedding_size"], done["cache"]) == ("embedded", 256, "miss")
+
+
+def test_a_job_that_ends_without_a_vector_has_no_size(bench: Bench, lines: Lines) -> None:
+    bench.create("a")
+    bench.graph.delete_entity("a")
+    bench.step()
+    (done,) = of(lines, "embedding_job_completed")
+    assert (done["outcome"], done["embedding_size"]) == ("entity_deleted", None)
+
+
+def test_a_failed_job_says_which_limits_are_in_force(make_bench: MakeBench, lines: Lines) -> None:
+    """Guard: `rate_limiter` that the pipeline gives its journal."""
+    bench = make_bench(embedding_rate_limit_tokens=600, embedding_rate_limit_model_tokens=50_000)
+    bench.create("a")
+    bench.provider.reply_always(error(500))
+    bench.step()
+    (failed,) = of(lines, "embedding_job_failed")
+    assert failed.keys() >= OF_A_JOB | {
+        *("error_type", "error", "stack", "model", "provider_status", "request_id", "rate_limiter", "cache"),
+        *("observations", "will_retry", "retry_at", "failure_reason", "error_class"),
+    }
+    assert failed["rate_limiter"] == "600 requests, 50000 tokens in 60 s"
+    assert (failed["will_retry"], failed["attempt"]) == (True, 1)
+
+
+def test_jobs_that_are_given_back_are_named_with_their_entities(bench: Bench, lines: Lines) -> None:
+    bench.create("a", "b")
+    bench.provider.reply_next(error(429))
+    bench.step()
+    (released,) = of(lines, "embedding_job_released")
+    ids = {name: bench.job(name)["id"] for name in "ab"}
+    assert dict(zip(released["entities"], released["ids"], strict=True)) == ids
+    assert (released["count"], released["reason"]) == (2, "rate_limit")
+    assert released["lease_token"]
+
+
+def test_a_halt_says_why(bench: Bench, lines: Lines) -> None:
+    bench.create("a")
+    bench.provider.reply_next(error(401))
+    bench.step()
+    (halted,) = of(lines, "queue_halted")
+    assert halted["reason"] == "configuration"
+    assert "401" in halted["error"]
