@@ -189,7 +189,7 @@ def test_the_histories_find_further_requests_that_nobody_judged(
     make_queue: MakeQueue, jobs_db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: `may_ask_more`."""
-    monkeypatch.setattr(booking, "may_ask_more", lambda *_: True)
+    monkeypatch.setattr(booking, "may_ask_more", lambda *_, **__: True)
     with pytest.raises(LimitExceeded):
         check_histories(make_queue, jobs_db, clock, histories=500, phases=[Phase.generate])
 
