@@ -87,7 +87,7 @@ def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
     until = time.monotonic() + FROZEN_S
     try:
         slowest, queued = json.loads(world.celery.program(WRITE_MEANWHILE).splitlines()[-1])
-        assert (slowest < 1, queued) == (True, 50)
+        assert (slowest < 5, queued) == (True, 50), slowest
         wait_until(
             lambda: world.queue.status().processing == 0 and world.queue.status().pending == 50,
             within_s=12,
