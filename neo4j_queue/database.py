@@ -146,31 +146,26 @@ class Database:
         """Lets an interruption through (`KeyboardInterrupt`, `SystemExit`, a time limit) that the driver would hide.
 
         Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on
-        the way out, and raises `BufferError` in the place of what interrupted it. A connection that was left like this
-        may meet the next statement with the same error: none of its driver is used again. Interrupted in the middle of
-        an answer, it does not understand what follows, and raises that the connection is lost.
+        the way out, and raises `BufferError` in the place of what interrupted it; interrupted in the middle of an
+        answer, it does not understand what follows, and raises that the connection is lost.
+
+        Whatever it raises: a connection that was left like this may give the next statement the answer to this one, or
+        none. No connection of its driver is used again.
         """
         handled = sys.exception()
         try:
             yield
-        except BufferError as error:
-            raise self._given_up(error) from None
-        except (Neo4jError, DriverError) as error:
+        except BaseException as error:
             hidden = _hidden_by(error, handled)
-            if hidden is None:
+            if hidden is None and not isinstance(error, BufferError):
                 raise
+            with self._lock:
+                # Not closed: that would speak on the connection.
+                self._driver = None
+            if hidden is None:
+                message = "a connection was left in the middle of an answer, and is given up"
+                raise ServiceUnavailable(message) from None
             raise hidden from None
-
-    def _given_up(self, error: BufferError) -> BaseException:
-        with self._lock:
-            # Not closed: that would speak on the connection.
-            self._driver = None
-        hidden = error.__context__
-        while isinstance(hidden, BufferError):
-            hidden = hidden.__context__
-        return hidden or ServiceUnavailable(
-            "a connection was left in the middle of an answer, and is given up"
-        )
 
     def close(self) -> None:
         """Closes this process's driver; the next statement would open a new one."""
@@ -206,8 +201,9 @@ def _not_repeated_after(work: Callable[[ManagedTransaction], T]) -> Callable[[Ma
 
 
 def _hidden_by(error: BaseException, handled: BaseException | None) -> BaseException | None:
-    """What the driver was interrupted by before it raised `error`; `handled` was there before everything."""
-    hidden, behind = None, error.__context__
+    """What interrupted the driver: `error`, or what it hides. `handled` was there before everything."""
+    hidden: BaseException | None = None
+    behind: BaseException | None = error
     while behind is not None and behind is not handled:
         if not isinstance(behind, Exception) or _is_strange(behind):
             hidden = behind
@@ -216,9 +212,10 @@ def _hidden_by(error: BaseException, handled: BaseException | None) -> BaseExcep
 
 
 def _is_strange(error: BaseException) -> bool:
-    """Is it of a kind that no driver raises by itself (a time limit of the pool)?"""
+    """Is it of a kind that neither a driver nor our own statements raise by themselves (a time limit of the pool)?"""
     package = type(error).__module__.partition(".")[0]
-    return package != neo4j.__name__ and package not in sys.stdlib_module_names
+    ours = __name__.partition(".")[0]
+    return package not in (neo4j.__name__, ours) and package not in sys.stdlib_module_names
 
 
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:

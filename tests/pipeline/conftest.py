@@ -117,3 +117,15 @@ def make_bench(
 def bench(make_bench: MakeBench) -> Bench:
     """The chain, with a batch of up to 100 texts."""
     return make_bench()
+
+
+class StubEmbedder:
+    """An embedder whose request does something else."""
+
+    def __init__(self, real: Any, embed: Callable[[object], Any]) -> None:
+        self.model, self.dimensions, self.profile, self.embed = (
+            real.model,
+            real.dimensions,
+            real.profile,
+            embed,
+        )

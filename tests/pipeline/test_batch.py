@@ -9,7 +9,7 @@ import pytest
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.mock_provider import Reply, error, mangled, vector_for
 from neo4j_queue.pipeline import Summary
-from tests.pipeline.conftest import Bench
+from tests.pipeline.conftest import Bench, StubEmbedder
 
 RATE = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}
 QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}
@@ -310,23 +310,11 @@ def test_an_interruption_gives_the_jobs_back(bench: Bench) -> None:
     def stopping(_texts: object) -> None:
         raise SystemExit(0)
 
-    bench.pipeline._embedder = _Stub(bench.embedder, stopping)  # type: ignore[assignment]
+    bench.pipeline._embedder = StubEmbedder(bench.embedder, stopping)  # type: ignore[assignment]
     with pytest.raises(SystemExit):
         bench.pipeline.run(lease.token, lease.job_ids)
     job = bench.job("a")
     assert (job["status"], job["attempts"]) == ("pending", 0)
-
-
-class _Stub:
-    """An embedder whose request does something else."""
-
-    def __init__(self, real: Any, embed: Callable[[object], Any]) -> None:
-        self.model, self.dimensions, self.profile, self.embed = (
-            real.model,
-            real.dimensions,
-            real.profile,
-            embed,
-        )
 
 
 @pytest.mark.parametrize("answer", ["NaN", "zero vector", "short", "null vector", "repeated index"])

@@ -1,8 +1,8 @@
 """SIGTERM and time limits at any moment of a batch: jobs are settled or given back, and nothing is charged."""
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ from neo4j_queue.mock_provider import error
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settlement import Settling
+from tests.alarm import interrupted_after
 from tests.faultkit import Direction, TcpProxy
-from tests.pipeline.conftest import Bench
+from tests.pipeline.conftest import Bench, StubEmbedder
 
 # Every answer of the jobs database takes so long, so that a batch of some twenty answers can be hit anywhere.
 ANSWER_S = 0.05
@@ -28,24 +29,6 @@ class TimeLimit(Exception):
 
 
 INTERRUPTIONS = (SystemExit, TimeLimit)
-
-
-@contextmanager
-def interrupted_after(seconds: float, kind: type[BaseException]) -> Iterator[list[bool]]:
-    """Raises it in this thread, wherever that is then; what is yielded is true once it was."""
-    raised: list[bool] = []
-
-    def interrupt(*_: object) -> None:
-        raised.append(True)
-        raise kind("now")
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield raised
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass
@@ -200,7 +183,7 @@ def test_a_jobs_database_that_is_away_does_not_hide_the_interruption(slow: Slow)
         database._retry_time_s = 0
         raise SystemExit(0)
 
-    slow.pipeline._embedder = _Stub(bench.embedder, away_and_stopped)  # type: ignore[assignment]
+    slow.pipeline._embedder = StubEmbedder(bench.embedder, away_and_stopped)  # type: ignore[assignment]
     with pytest.raises(SystemExit):
         slow.pipeline.run(lease.token, lease.job_ids)
     assert bench.job("a")["status"] == "processing"
@@ -229,15 +212,3 @@ def test_an_outage_that_was_met_before_the_interruption_is_still_told(
         bench.step()
     assert bench.job("a")["status"] == "pending"
     assert bench.queue.control.state().trouble == "rate_limit"
-
-
-class _Stub:
-    """An embedder whose request does something else."""
-
-    def __init__(self, real: Any, embed: Callable[[object], Any]) -> None:
-        self.model, self.dimensions, self.profile, self.embed = (
-            real.model,
-            real.dimensions,
-            real.profile,
-            embed,
-        )
