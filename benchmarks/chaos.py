@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.chaos_audit import Audit, audit
 from benchmarks.chaos_faults import WAITS_FOR_LOCK, Chaos, Fault
-from benchmarks.chaos_world import PAGE, SETTINGS, World
+from benchmarks.chaos_world import PAGE, POLL_S, SETTINGS, World
 from benchmarks.report import Report, Table, Target, console
 from benchmarks.stage import Say, open_stage
 from neo4j_queue.errors import Neo4jQueueError
@@ -25,7 +25,6 @@ from neo4j_queue.errors import Neo4jQueueError
 REST_S = (0.5, 3.0)
 # Each fault finds at least so many jobs to be done.
 WORK = 400
-POLL_S = 0.1
 BACK_S = 90.0
 SWEEP_EVERY_S = 5.0
 DRAIN_STALL_S = 180.0

@@ -1,9 +1,10 @@
 """The end of a batch: what all workers are told of it, the settlement, and what follows from that."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from neo4j_queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
 from neo4j_queue.embedders import Embedder
+from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, FaultKind
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import JobRequest, Settlement, Verdicts
@@ -78,12 +79,7 @@ class Ending:
         """Sees to a job for each text that superseded one of ours, before that is ended: whatever dies in between, and
         whoever interrupts, a job stands for every entity."""
         ours = {(job.entity_uid, job.model, job.version) for job in work.jobs.values()}
-        requests = [
-            text.request(self._model)
-            for texts in work.current.values()
-            for text in texts
-            if text.needs_vector
-        ]
+        requests = self._requests(text for texts in work.current.values() for text in texts)
         self._enqueue([r for r in requests if (r.entity_uid, r.model, r.version) not in ours])
 
     def look_again(self, work: Work) -> None:
@@ -101,7 +97,10 @@ class Ending:
         except Exception as error:  # noqa: BLE001 - the jobs are settled, whatever this is
             self._journal.left_to_sweep(len(work.current) + len(work.fresh), error)
         else:
-            self._enqueue([text.request(self._model) for text in texts if text.needs_vector])
+            self._enqueue(self._requests(texts))
+
+    def _requests(self, texts: Iterable[EntityText]) -> list[JobRequest]:
+        return [text.request(self._model) for text in texts if text.needs_vector]
 
     def _enqueue(self, requests: list[JobRequest]) -> None:
         if requests:

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from neo4j_queue import health
 from neo4j_queue.breaker import Trouble
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, classify
-from neo4j_queue.health import HealthState
 from neo4j_queue.jobs import FailedJob, LeasedJob, Outcome, Settlement, Verdicts
 from neo4j_queue.log import get_logger
 from neo4j_queue.work import Summary, Work
@@ -23,8 +23,6 @@ CONTENT_CHARS = 200
 WITH_VECTOR = frozenset({Outcome.EMBEDDED, Outcome.ALREADY_CURRENT})
 
 log = get_logger()
-
-_HEALTH_LEVEL = {HealthState.HEALTHY: "info", HealthState.DEGRADED: "warning", HealthState.CRITICAL: "error"}
 
 
 class Journal:
@@ -145,7 +143,7 @@ class Journal:
                 "lease_lost", lease_token=token, count=len(settlement.lost), ids=sorted(settlement.lost)
             )
         if settlement.health is not None:
-            self._health(settlement)
+            health.announce(settlement.health)
 
     def batch_done(self, summary: Summary) -> None:
         """The batch in numbers."""
@@ -182,20 +180,6 @@ class Journal:
         content = {"text": text.text[:CONTENT_CHARS]} if self._log_content else {}
         log.debug("embedding_job_text", entity_name=text.uid, text=text.text)
         return {"observations": text.text.count("\n- "), **content}
-
-    def _health(self, settlement: Settlement) -> None:
-        change = settlement.health
-        if change is None:
-            return
-        write = getattr(log, _HEALTH_LEVEL[change.after.state])
-        write(
-            "health_changed",
-            before=change.before,
-            state=change.after.state,
-            consecutive_failures=change.after.consecutive_failures,
-            success_rate=change.after.success_rate,
-            error_patterns=change.after.error_patterns,
-        )
 
 
 def _cache(copied: bool | None) -> str | None:

@@ -147,7 +147,11 @@ class EmbedQueue:
             return self.database.transaction(leasing.run)
         except IncompleteCommit:
             # The answer to the commit was lost: the tokens, which nobody else can have drawn, tell.
-            given = tuple(lease for lease in leasing.planned if self._lease_row(lease.token) is not None)
+            given = tuple(
+                lease
+                for lease in leasing.planned
+                if self.database.read(statement("jobs/lease"), token=lease.token)
+            )
             if not given:
                 raise
             return LeaseResult(given)
@@ -234,10 +238,6 @@ class EmbedQueue:
     ) -> Settling:
         """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
         return Settling(token, verdicts, spent, final, self._retry, self._random, self._clock())
-
-    def _lease_row(self, token: str) -> Mapping[str, Any] | None:
-        found = self.database.read(statement("jobs/lease"), token=token)
-        return found[0] if found else None
 
     # -- recovery and operators ----------------------------------------------------------------------------
 

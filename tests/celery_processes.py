@@ -150,14 +150,6 @@ class CeleryProcesses:
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
-    def stop(self) -> None:
-        """Stops what still runs, as an operator would."""
-        for process in self.started:
-            if process.process.poll() is None:
-                process.send(signal.SIGTERM)
-        for process in self.started:
-            process.stop()
-
     def kill(self) -> None:
         """Ends what still runs, at once: after a test, whose databases and Redis are emptied anyway."""
         for process in self.started:

@@ -6,8 +6,9 @@ UNWIND $ids AS id
 MATCH (j:EmbedJob {id: id})
 WITH j ORDER BY j.id
 SET j._lock = true
-WITH j WHERE j.status = 'failed'
-WITH j WHERE ($category IS NULL OR j.error_category = $category)
+WITH j
+WHERE j.status = 'failed'
+  AND ($category IS NULL OR j.error_category = $category)
   AND ($reason IS NULL OR j.failure_reason = $reason)
   AND ($status IS NULL OR j.error_status = $status)
 SET j.status = 'pending', j.available_at = coalesce($now, datetime.realtime().epochMillis), j.attempts = 0,
