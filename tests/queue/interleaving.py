@@ -78,18 +78,25 @@ class Race:
         self._clock = clock
 
     def __call__(
-        self, first: Callable[[EmbedQueue], object], second: Callable[[EmbedQueue], T], *, waits: bool = True
+        self,
+        first: Callable[[EmbedQueue], object],
+        second: Callable[[EmbedQueue], T],
+        *,
+        waits: bool | None = True,
     ) -> T:
-        """What `second` returned. It must be seen waiting for a lock of `first` (or, with `waits` false, must end)."""
+        """What `second` returned. It must be seen waiting for a lock of `first`; `waits` false: it must end before
+        `first` commits; None: either."""
         with HeldDatabase(self._database.address) as held, ThreadPoolExecutor(1) as pool:
             first(EmbedQueue(held, self._settings, clock=self._clock))
             future = pool.submit(second, EmbedQueue(self._database, self._settings, clock=self._clock))
             try:
                 deadline = time.monotonic() + WITHIN_S
-                while not future.done() and not (waits and self._blocked()):
+                while not future.done() and not (waits is not False and self._blocked()):
                     assert time.monotonic() < deadline, "it neither waited for a lock nor ended"
                     threading.Event().wait(0.01)
-                assert future.done() is not waits, f"it did not wait for a lock: {future.result()}"
+                assert waits is None or future.done() is not waits, (
+                    f"it did not wait for a lock: {future.result()}"
+                )
             finally:
                 held.commit()
             return future.result(timeout=WITHIN_S)
