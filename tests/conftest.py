@@ -34,6 +34,10 @@ WIPE_PAGE = 10_000
 # Tests boot a dozen servers and give each little to do: the second compiler would take a third of their processor time
 # (151 CPU seconds with it, 107 without, for two boots and 220 tests of the queue) and pay nothing back.
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+# Each test begins with an empty database and fills it, which to the server means that the plans of ten seconds ago are
+# stale: it spent more than half of its processor time on planning the same statements again. Tests of plans empty the
+# cache themselves.
+NEO4J_SETTINGS = {"dbms.cypher.min_replan_interval": "1h"}
 WIPE = f"MATCH (n) CALL (n) {{ DETACH DELETE n }} IN TRANSACTIONS OF {WIPE_PAGE} ROWS"
 NODES = "MATCH (n) RETURN labels(n) AS labels, properties(n) AS properties"
 RESTORE = "UNWIND $nodes AS node CREATE (n:$(node.labels)) SET n = node.properties"
@@ -95,7 +99,15 @@ def services(request: pytest.FixtureRequest) -> Iterator[LocalServices]:
 
 def _config(directory: Path, ports: list[int]) -> ServicesConfig:
     graph, jobs, broker = ports
-    return ServicesConfig(graph, jobs, broker, directory, throwaway=True, java_options=JAVA_OPTIONS)
+    return ServicesConfig(
+        graph,
+        jobs,
+        broker,
+        directory,
+        throwaway=True,
+        java_options=JAVA_OPTIONS,
+        neo4j_settings=NEO4J_SETTINGS,
+    )
 
 
 def _kept_config(directory: Path) -> ServicesConfig:
