@@ -1,7 +1,7 @@
-"""`python -m tests`: the whole suite in two parts at once; with arguments, pytest with them.
+"""`python -m tests`: the whole suite in three parts at once; with arguments, pytest with them.
 
 Tests of processes wait most of their time for starts, locks and leases, the others for their databases: side by side
-they take little more than the longer part. Each part is a pytest session with services of its own.
+they take little more than the longest part. Each part is a pytest session with services of its own.
 """
 
 import os
@@ -16,12 +16,14 @@ from types import FrameType
 
 from tests.conftest import KEEP_VARIABLE
 
-# With a third part at once, two cores are so busy that tests which wait for a deadline fail.
-PROCESSES = ("tests/celery", "tests/faults")
+# Parts of much the same length.
+FAULTS = ("tests/faults",)
+PROCESSES = ("tests/celery", "tests/services")
 PARTS = {
-    "worker processes and faults": PROCESSES,
+    "faults": FAULTS,
+    "worker processes and services": PROCESSES,
     # A folder that is new is in this part, not in none.
-    "everything else": ("tests", *(f"--ignore={folder}" for folder in PROCESSES)),
+    "everything else": ("tests", *(f"--ignore={folder}" for folder in (*FAULTS, *PROCESSES))),
 }
 
 

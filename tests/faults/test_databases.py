@@ -41,7 +41,10 @@ def test_a_database_restarted_under_load(make_world: MakeWorld, services: LocalS
 def test_entities_are_written_while_the_jobs_database_is_down(
     make_world: MakeWorld, services: LocalServices
 ) -> None:
-    """Marked in their own transaction; the sweep queues them when the database is back."""
+    """Marked in their own transaction; the sweep queues them when the database is back.
+
+    Guard: the mark, which upsert.cypher and mark_pending.cypher both set; without either the sweep sees nothing.
+    """
     world = make_world()
     # Without retries of its own: with them the hand-over may still succeed behind the back of this test.
     with Database(services.jobs.address, retry_time_s=0) as impatient:

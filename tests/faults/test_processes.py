@@ -178,7 +178,10 @@ def test_a_job_that_kills_its_worker_ends_alone(make_world: MakeWorld, provider:
 def test_a_frozen_worker_writes_nothing_when_it_wakes(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
-    """B9: frozen in the middle of its call, its lease ran out, another worker did the job; then it goes on."""
+    """B9: frozen in the middle of its call, its lease ran out, another worker did the job; then it goes on.
+
+    Its request is past its deadline then. What was frozen before or behind its request: test_frozen.py of the pipeline.
+    """
     world = make_world(provider)
     world.celery.control()
     world.celery.beat()
@@ -205,7 +208,10 @@ def test_a_frozen_worker_writes_nothing_when_it_wakes(
 def test_heartbeats_extend_what_runs_and_nothing_else(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
-    """B10: the lock of a running batch moves on; that of a dead worker's batch does not."""
+    """B10: the lock of a running batch moves on; that of a dead worker's batch does not.
+
+    Guard: `upkeep.heartbeat` extends the leases that live workers name; with all that are open the dead one's moves on.
+    """
     world = make_world(
         provider,
         EMBED_REQUEST_TIMEOUT_MS="9000",

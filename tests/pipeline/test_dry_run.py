@@ -21,6 +21,14 @@ UNWIND range(1, $count) AS n
 CREATE (:Entity {name: 'foreign ' + n, entityType: 'thing',
   observations: [i IN range(1, 1 + n % 17) | 'observation ' + i + ' of a thing that is Ümläut-rich']})
 """
+# Jobs of one millisecond come in the order of their nodes, for which the server uses gaps as it likes, and the last
+# request more or less is a matter of the order. The dry run takes entities in the order of their keys; so must the run.
+IN_ORDER = """
+MATCH (j:EmbedJob) WITH j ORDER BY j.entity_uid
+WITH collect(j) AS jobs
+UNWIND range(0, size(jobs) - 1) AS n
+WITH jobs[n] AS job, n SET job.available_at = job.available_at + n
+"""
 SNAPSHOT = "MATCH (n) RETURN labels(n) AS labels, properties(n) AS properties, elementId(n) AS id ORDER BY id"
 
 
@@ -56,6 +64,8 @@ def test_requests_inputs_and_tokens_are_those_of_the_run(bench: Bench, factor: f
     assert found.model_tokens == pytest.approx(found.est_tokens * factor, abs=1)
 
     done = sweep(bench.graph, bench.queue, Scope.ALL)
+    bench.queue.database.write(IN_ORDER)
+    bench.skip(1_350)
     drain(bench)
 
     assert done.queued == found.to_embed

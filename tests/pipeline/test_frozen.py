@@ -1,0 +1,59 @@
+"""A process that is frozen in the middle of its work, while its lease runs out and another one does the work (B9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.pipeline import Pipeline
+from tests.pipeline.conftest import Bench, StubEmbedder
+
+
+@pytest.mark.parametrize(("where", "requests"), [("before its request", 1), ("behind its answer", 2)])
+def test_what_was_frozen_asks_whether_the_work_is_still_its_own(
+    bench: Bench, where: str, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It neither pays nor writes.
+
+    Guard: `Pipeline._still_ours`; without it the text is paid for again, or the vector is written again.
+    """
+    bench.create("a")
+    (lease,) = bench.queue.lease("frozen", batches=1).leases
+    elapsed_s = 0.0
+    written_at: list[int] = []
+
+    def then_frozen(act: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def acting(what: Any) -> Any:
+            nonlocal elapsed_s
+            answer = act(what)
+            elapsed_s = bench.settings.embed_job_lock_duration_ms / 1000 + 1
+            bench.skip(elapsed_s)
+            bench.queue.recover_stale()
+            assert [summary.embedded for summary in bench.step()] == [1]
+            written_at.append(embedded_at(bench))
+            return answer
+
+        return acting
+
+    graph = EntityGraph.from_settings(
+        bench.settings, enqueue=bench.queue.enqueue, database=bench.graph.database
+    )
+    embedder: Any = bench.embedder
+    if where == "before its request":
+        monkeypatch.setattr(graph, "read_wanted", then_frozen(graph.read_wanted))
+    else:
+        embedder = StubEmbedder(bench.embedder, then_frozen(bench.embedder.embed))
+    lock_ms = bench.settings.embed_job_lock_duration_ms
+    frozen = Pipeline(bench.queue, graph, embedder, lock_ms=lock_ms, monotonic=lambda: elapsed_s)
+    summary = frozen.run(lease.token, lease.job_ids)
+    assert (summary.embedded, summary.lost) == (0, 1)
+    assert len(bench.provider.journal) == requests
+    assert [embedded_at(bench)] == written_at
+    assert (bench.job("a")["status"], bench.job("a")["attempts"]) == ("completed", 0)
+
+
+def embedded_at(bench: Bench) -> int:
+    """When the vector of the entity was written, in epoch ms of the server."""
+    (row,) = bench.graph.database.read("MATCH (n:Entity {name: 'a'}) RETURN n.embedded_at AS at")
+    return int(row["at"])
