@@ -18,10 +18,10 @@ from tests.conftest import KEEP_VARIABLE
 
 # Parts of much the same length.
 FAULTS = ("tests/faults",)
-PROCESSES = ("tests/celery", "tests/services")
+PROCESSES = ("tests/celery", "tests/services", "tests/graph")
 PARTS = {
     "faults": FAULTS,
-    "worker processes and services": PROCESSES,
+    "worker processes, services and graph": PROCESSES,
     # A folder that is new is in this part, not in none.
     "everything else": ("tests", *(f"--ignore={folder}" for folder in (*FAULTS, *PROCESSES))),
 }
