@@ -35,8 +35,8 @@ WIPE_PAGE = 10_000
 # (151 CPU seconds with it, 107 without, for two boots and 220 tests of the queue) and pay nothing back.
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1",)
 # Each test begins with an empty database and fills it, which to the server means that the plans of ten seconds ago are
-# stale: it spent more than half of its processor time on planning the same statements again. Tests of plans empty the
-# cache themselves.
+# stale: it spent more than half of its processor time on planning the same statements again. Tests of plans have
+# theirs made anew.
 NEO4J_SETTINGS = {"dbms.cypher.min_replan_interval": "1h"}
 WIPE = f"MATCH (n) CALL (n) {{ DETACH DELETE n }} IN TRANSACTIONS OF {WIPE_PAGE} ROWS"
 NODES = "MATCH (n) RETURN labels(n) AS labels, properties(n) AS properties"

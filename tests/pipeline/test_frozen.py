@@ -20,6 +20,7 @@ def test_what_was_frozen_asks_whether_the_work_is_still_its_own(
     """
     bench.create("a")
     (lease,) = bench.queue.lease("frozen", batches=1).leases
+    lock_ms = bench.settings.embed_job_lock_duration_ms
     elapsed_s = 0.0
     written_at: list[int] = []
 
@@ -27,7 +28,7 @@ def test_what_was_frozen_asks_whether_the_work_is_still_its_own(
         def acting(what: Any) -> Any:
             nonlocal elapsed_s
             answer = act(what)
-            elapsed_s = bench.settings.embed_job_lock_duration_ms / 1000 + 1
+            elapsed_s = lock_ms / 1000 + 1
             bench.skip(elapsed_s)
             bench.queue.recover_stale()
             assert [summary.embedded for summary in bench.step()] == [1]
@@ -44,7 +45,6 @@ def test_what_was_frozen_asks_whether_the_work_is_still_its_own(
         monkeypatch.setattr(graph, "read_wanted", then_frozen(graph.read_wanted))
     else:
         embedder = StubEmbedder(bench.embedder, then_frozen(bench.embedder.embed))
-    lock_ms = bench.settings.embed_job_lock_duration_ms
     frozen = Pipeline(bench.queue, graph, embedder, lock_ms=lock_ms, monotonic=lambda: elapsed_s)
     summary = frozen.run(lease.token, lease.job_ids)
     assert (summary.embedded, summary.lost) == (0, 1)

@@ -3,7 +3,9 @@
 // parameters: after (key, excluded), until (key), limit, properties (names of the source properties)
 // rows:       as of graph/read_texts
 // locks:      none
+// Without the hint a server that has just been emptied scans the label, less those of the other one, and sorts.
 MATCH (n:__LABEL__)
+USING INDEX n:__LABEL__(__KEY__)
 WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n.validTo IS NULL AND n.embedding IS NULL AND NOT n:EmbedPending
 WITH n ORDER BY n.__KEY__ LIMIT $limit
 RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, false AS embedded, n.embedding_hash AS hash,
