@@ -142,8 +142,7 @@ class Journal:
             log.warning(
                 "lease_lost", lease_token=token, count=len(settlement.lost), ids=sorted(settlement.lost)
             )
-        if settlement.health is not None:
-            health.announce(settlement.health)
+        health.announce(settlement.health)
 
     def batch_done(self, summary: Summary) -> None:
         """The batch in numbers."""

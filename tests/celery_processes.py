@@ -51,16 +51,6 @@ class CeleryProcess:
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait(STOP_S)
 
-    def stop(self) -> int:
-        """SIGTERM, and SIGKILL when that does not end it; the exit code."""
-        if self.process.poll() is None:
-            self.send(signal.SIGTERM)
-            try:
-                self.process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        return self.process.returncode
-
     def lines(self) -> list[dict[str, Any]]:
         """The log so far. Every line must be JSON: one that is not fails the test that reads it."""
         text = self.log.read_text(encoding="utf-8")

@@ -6,8 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# The longer a wait has lasted, the rarer it asks: a question every 0.05 s, of a database that counts thousands of jobs
-# for each, took a third of the processor time of the tests with processes.
+# The longer a wait has lasted, the rarer it asks: for most answers a database counts thousands of jobs.
 POLL_S = 0.05
 MOST_POLL_S = 0.5
 OF_THE_WAIT = 0.1
