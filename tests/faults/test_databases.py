@@ -28,6 +28,12 @@ from tests.waiting import wait_until
 
 @pytest.mark.parametrize("which", ["jobs", "graph"])
 def test_a_database_restarted_under_load(make_world: MakeWorld, services: LocalServices, which: str) -> None:
+    """Guards, of which one alone is enough.
+
+    Jobs: transactions are repeated, and `recover_stale`; without both what was held stays `processing`. Graph:
+    transactions are repeated, and `narrowed` knows a fault of everybody's by its kind, or by nothing having passed;
+    without all of these, jobs fail.
+    """
     world = make_world(EMBED_BATCH_SIZE="5", MOCK_EMBEDDING_LATENCY_MS="100")
     world.celery.control()
     world.celery.beat()

@@ -66,6 +66,7 @@ def test_kill_9_of_a_pool_process(make_world: MakeWorld, provider: ProviderServe
 
 
 def test_kill_9_of_beat_and_of_the_control_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
+    """Neither keeps anything of the queue, so there is no guard to take away; without the new ones it stands still."""
     world = make_world(provider)
     control, beat = world.celery.control(), world.celery.beat()
     world.celery.embed(concurrency=1)
@@ -278,7 +279,11 @@ def test_work_that_takes_longer_than_its_lock_keeps_it(
 
 
 def test_two_beats_do_nothing_twice(make_world: MakeWorld, provider: ProviderServer) -> None:
-    """B5: every tick comes twice, for 30 s; each text is still paid for once, and nothing is charged."""
+    """B5: every tick comes twice, for 30 s; each text is still paid for once, and nothing is charged.
+
+    Two ticks rarely meet in the same millisecond: without the locks of the lease this passes too. What they guard is
+    forced in test_lease_concurrency.py and test_queue_races.py.
+    """
     world = make_world(provider, EMBED_JOB_RECOVERY_INTERVAL="1000", EMBED_JOB_HEARTBEAT_INTERVAL_MS="1500")
     world.celery.control(concurrency=2)
     world.celery.beat()
