@@ -10,6 +10,7 @@ from neo4j_queue.cli import interrupt
 
 interrupt.end_at_once_while_loading()
 
+import os
 import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError
@@ -39,6 +40,15 @@ UNEXPECTED = 1
 
 class Edge(TyperGroup):
     """Turns every error of a command into one clear line and an exit code; a stack trace only with `--debug`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # All words stand here, those of the command too. What is not UTF-8 comes as lone surrogates, on which a
+        # driver, a provider or a file breaks later, each in its own way.
+        for word in args:
+            if any("\ud800" <= character <= "\udfff" for character in word):
+                shown = os.fsencode(word).decode("utf-8", "backslashreplace")
+                raise typer.BadParameter(f"{shown} is not text in UTF-8.", ctx=ctx, param_hint="command line")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

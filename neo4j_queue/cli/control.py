@@ -11,14 +11,28 @@ from neo4j_queue.pauses import LONGEST_S
 
 def register(app: typer.Typer) -> None:
     """Adds this module's commands."""
-    app.command()(pause)
+    # So that a number below zero reaches `_seconds`, and is not taken for an option.
+    app.command(context_settings={"ignore_unknown_options": True})(pause)
     app.command()(resume)
     app.command()(cleanup)
 
 
+def _seconds(text: str) -> float:
+    """The time of `pause`: one that has an end, and is more than nothing."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_S:  # false for what is no number, too
+        raise typer.BadParameter(
+            f"{text!r} is not a number of seconds, more than 0 and at most {LONGEST_S:,}."
+        )
+    return seconds
+
+
 def pause(
     seconds: Annotated[
-        float, typer.Argument(min=0, max=LONGEST_S, metavar="SECONDS", help="How long, in seconds.")
+        float, typer.Argument(parser=_seconds, metavar="SECONDS", help="How long, in seconds.")
     ],
     reason: Annotated[
         str, typer.Option(help="Why; `status` and `doctor` show it.")
@@ -34,10 +48,7 @@ def pause(
     from neo4j_queue import switches
 
     with session.open_queue() as queue:
-        try:
-            until = output.iso(switches.pause(queue, seconds, reason))
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
+        until = output.iso(switches.pause(queue, seconds, reason))
     if json:
         output.print_json({"paused_until": until})
     else:

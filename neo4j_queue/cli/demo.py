@@ -44,7 +44,9 @@ def demo(
     redis_port: services.RedisPort = REDIS_PORT,
     directory: Annotated[
         Path | None,
-        typer.Option(help="Where data and logs live (default: $XDG_DATA_HOME/neo4j-queue/demo)."),
+        typer.Option(
+            file_okay=False, help="Where data and logs live (default: $XDG_DATA_HOME/neo4j-queue/demo)."
+        ),
     ] = None,
 ) -> None:
     """Embed the documentation of the Python standard library, and search it.
@@ -61,6 +63,8 @@ def demo(
       neo4j-queue demo --question "draw a random number" --question "read a zip archive"
       neo4j-queue demo --limit 1000 --stop
     """
+    if any(not each.strip() for each in question or ()):
+        raise typer.BadParameter("is blank", param_hint="--question")
     from neo4j_queue import log
     from neo4j_queue.demo import runner
 

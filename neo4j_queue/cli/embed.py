@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from neo4j_queue.reconcile import Sweep
 
 BAD = 1
+# As `neo4j_queue.repair` has them, which is not imported for the sake of a help text.
+LIMIT, LIMIT_MAX = 10, 1_000
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only say what it would cost: tokens, requests, minutes, money.")
@@ -128,13 +130,16 @@ def repair(
         str | None,
         typer.Argument(metavar="NAME", help="One entity; without it, entities without a vector."),
     ] = None,
-    limit: Annotated[str, typer.Option(help="At most this many entities (without NAME); 1 to 1000.")] = "10",
+    limit: Annotated[
+        int, typer.Option(min=1, max=LIMIT_MAX, help="At most this many entities (without NAME).")
+    ] = LIMIT,
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue one entity again at the highest priority, or some entities that have no vector.
 
-    The same tool as the task `tasks.repair.force_generate_embedding`, with the same answer.
+    The same tool as the task `tasks.repair.force_generate_embedding`, with the same answer. A limit that the task
+    would quietly replace is refused here.
 
     \b
     Examples:
@@ -144,17 +149,16 @@ def repair(
     """
     from neo4j_queue.repair import force_generate_embedding, selected
 
-    most = _limit(limit)
     with session.open_both() as both:
         if dry_run:
             # Those in the page have no job, or one that ended well; the one named may have any.
-            page = selected(both.graph, both.queue, name, most)
+            page = selected(both.graph, both.queue, name, limit)
             cost.dry_run(both, [page], leave_failed=False, json=json)
-            _tell_missed(both.graph, name, len(page), most)
+            _tell_missed(both.graph, name, len(page), limit)
             return
         session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
-        answer = force_generate_embedding(both.graph, both.queue, name, most)
-        _tell_missed(both.graph, name, answer.get("discovered", 0), most)
+        answer = force_generate_embedding(both.graph, both.queue, name, limit)
+        _tell_missed(both.graph, name, answer.get("discovered", 0), limit)
     session.nudge()
     if json:
         output.print_json(answer)
@@ -166,16 +170,6 @@ def repair(
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)
-
-
-def _limit(given: str) -> int:
-    """The limit as the task takes it too: what is no number from 1 to 1,000 becomes one, and that is said here."""
-    from neo4j_queue.repair import bounded_limit
-
-    most = bounded_limit(given)
-    if str(most) != given.strip():
-        session.warn(f"--limit {given}: not a number from 1 to 1000, so {most} is used")
-    return most
 
 
 def _tell_missed(graph: "EntityGraph", name: str | None, found: int, limit: int) -> None:

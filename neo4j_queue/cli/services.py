@@ -37,7 +37,7 @@ JobsPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of the jobs 
 RedisPort = Annotated[int, typer.Option(min=1, max=65535, help="Port of Redis.")]
 Directory = Annotated[
     Path | None,
-    typer.Option(help="Where data and logs live (default: $XDG_DATA_HOME/neo4j-queue)."),
+    typer.Option(file_okay=False, help="Where data and logs live (default: $XDG_DATA_HOME/neo4j-queue)."),
 ]
 AnyEngine = Annotated[
     Engine,
@@ -109,6 +109,8 @@ def down(
 ) -> None:
     """Stop what `up` started. Data and logs stay, so that the next `up` goes on where this one ended.
 
+    Exit code 1 when services were never started in the directory that was named.
+
     \b
     Examples:
       neo4j-queue down
@@ -119,10 +121,14 @@ def down(
     from neo4j_queue.local_services.docker import Compose
 
     config = ServicesConfig(directory=directory) if directory else ServicesConfig()
+    stranger = False
     with news() as report:
         match engine:
             case Engine.LOCAL:
-                stopped = LocalServices(config, report).down()
+                services = LocalServices(config, report)
+                # A directory that was named and is none of ours is a typing error: something else goes on running.
+                stranger = directory is not None and not services.ever_up
+                stopped = services.down()
             case Engine.DOCKER:
                 Compose(config, report).down()
                 stopped = ["docker"]
@@ -132,8 +138,11 @@ def down(
         output.print_json({"engine": engine.value, "stopped": stopped})
     elif stopped:
         print(f"stopped: {', '.join(stopped)}")
-    else:
+    elif not stranger:
         print(f"nothing of {config.directory} was running")
+    if stranger:
+        why = "services were never started there" if config.directory.is_dir() else "it does not exist"
+        session.refuse(f"nothing runs in {config.directory}: {why}")
 
 
 def _config(graph_port: int, jobs_port: int, redis_port: int, directory: Path | None) -> "ServicesConfig":

@@ -1,6 +1,7 @@
 """The three services of one directory, started and stopped together."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from neo4j_queue.local_services.config import Progress, Report, ServicesConfig, silent
 from neo4j_queue.local_services.locking import exclusive
@@ -40,7 +41,7 @@ class LocalServices:
         """
         check_tools([JAVA, REDIS])
         fetch(self._report)
-        with exclusive(self.config.directory / "lock", self._say_waiting):
+        with exclusive(self._lock, self._say_waiting):
             to_launch = [service for service in self.all if service.must_launch()]
             try:
                 # All before the first wait: the two servers boot side by side.
@@ -52,11 +53,16 @@ class LocalServices:
                     service.stop()
                 raise
 
+    @property
+    def ever_up(self) -> bool:
+        """Whether services were ever started in this directory."""
+        return self._lock.is_file()
+
     def down(self) -> list[str]:
         """Stops what runs, and returns the names of what was stopped. Data and logs stay."""
-        if not self.config.directory.is_dir():
-            return []
-        with exclusive(self.config.directory / "lock", self._say_waiting):
+        if not self.ever_up:
+            return []  # a directory of somebody else's gets no lock file of ours
+        with exclusive(self._lock, self._say_waiting):
             return [service.name for service in self.all if service.stop()]
 
     def status(self) -> list[ServiceStatus]:
@@ -73,6 +79,10 @@ class LocalServices:
             "CELERY_BROKER_URL": self.redis.url,
             "EMBED_JOB_RETENTION_DAYS": str(RETENTION_DAYS),
         }
+
+    @property
+    def _lock(self) -> Path:
+        return self.config.directory / "lock"
 
     def _say_waiting(self) -> None:
         message = f"another process is starting or stopping the services of {self.config.directory}"
