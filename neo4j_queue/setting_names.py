@@ -3,11 +3,11 @@
 import difflib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from dotenv import dotenv_values
 
-from neo4j_queue.settings import Settings
+from neo4j_queue import env_file
+from neo4j_queue.settings import ENV_FILE, Settings
 
 # Nobody else's variables begin like this: each one is meant for us.
 OURS = ("EMBED_", "EMBEDDING_")
@@ -56,8 +56,7 @@ def suspicious_names(
 
 
 def _env_file() -> dict[str, str | None]:
-    path = Path(str(Settings.model_config.get("env_file")))
-    try:
-        return dotenv_values(path, interpolate=False) if path.is_file() else {}
-    except (OSError, UnicodeDecodeError):  # reading the settings themselves reports that
+    # What cannot be read is reported where the settings themselves are.
+    if not ENV_FILE.is_file() or env_file.trouble(ENV_FILE):
         return {}
+    return dotenv_values(ENV_FILE, interpolate=False)

@@ -105,6 +105,25 @@ def identifier(value: str) -> str:
     return name
 
 
+def graph_name(*reserved: str) -> Callable[[str], str]:
+    """A reader of a label, a property or an index of the graph; `reserved` are names that this library uses itself."""
+
+    def read(value: str) -> str:
+        name = _quotable(identifier(value))
+        if name in reserved:
+            raise ValueError("is a name that this library uses itself; choose one of your own")
+        return name
+
+    return read
+
+
+def utf8(value: object) -> object:
+    """Refuses bytes of the environment that are no text: they come as lone surrogates, which nobody can be sent."""
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError("must be text in UTF-8")
+    return value
+
+
 def database_uri(value: str) -> str:
     """The address of a Neo4j server, without credentials: those have variables of their own."""
     uri = value.strip()
@@ -138,7 +157,7 @@ def comma_list(value: object) -> object:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Sequence) or not all(isinstance(item, str) and item.strip() for item in items):
         raise ValueError("must be property names with commas between them, none of them blank")
-    return tuple(dict.fromkeys(item.strip() for item in items))
+    return tuple(dict.fromkeys(_quotable(identifier(item)) for item in items))
 
 
 def template(value: str | None) -> str | None:
@@ -160,12 +179,20 @@ def template(value: str | None) -> str | None:
         written = "{" + name + (f"!{conversion}" if conversion else "") + (f":{rule}" if rule else "") + "}"
         if not name.strip() or rule or conversion or "{" in name:
             raise ValueError(f"must hold property names only in its braces; wrong: {written}")
+        _quotable(name)
     return text
 
 
 def without_password(text: str) -> str:
     """Text with the credentials of every URL in it replaced by `***`."""
     return PASSWORD_IN_URL.sub("***@", text) if "@" in text else text
+
+
+def _quotable(name: str) -> str:
+    """A name that stands between back-ticks in every statement, also in those that people copy from advice."""
+    if "`" in name:
+        raise ValueError("must be a name without a back-tick")
+    return name
 
 
 def _matching(pattern: re.Pattern[str], value: object) -> str | None:

@@ -8,27 +8,39 @@ there a wrong setting has its default, and the boot check reports it a moment la
 import operator
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic import model_validator as rules
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from neo4j_queue import env_file
 from neo4j_queue.database import Address
-from neo4j_queue.entities import RESERVED_PROPERTIES
+from neo4j_queue.entities import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.setting_types import (
     comma_list,
     database_uri,
     decimal,
     flag,
+    graph_name,
     identifier,
     none_if_blank,
     one_of,
     redis_uri,
     template,
+    utf8,
     web_address,
     whole,
     whole_or_unlimited,
@@ -36,6 +48,7 @@ from neo4j_queue.setting_types import (
 )
 from neo4j_queue.text import TextRecipe
 
+ENV_FILE = Path(".env")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY_MS = 86_400_000
 # A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
@@ -100,13 +113,15 @@ class Settings(BaseSettings):
     programs use `load`, which raises `SettingsError` with one line per problem.
     """
 
-    model_config = SettingsConfigDict(env_file=".env", extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_file=ENV_FILE, extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     neo4j_uri: DatabaseUri = "bolt://127.0.0.1:7687"
     neo4j_username: OptionalText = None
     neo4j_password: OptionalSecret = None
     neo4j_database: Identifier = "neo4j"
-    neo4j_vector_index: Identifier = "entity_embeddings"
+    neo4j_vector_index: Annotated[str, AfterValidator(graph_name())] = "entity_embeddings"
     neo4j_vector_dimensions: Dimensions = None
     neo4j_similarity_function: Annotated[str, AfterValidator(one_of("cosine", "euclidean"))] = "cosine"
 
@@ -154,8 +169,8 @@ class Settings(BaseSettings):
     embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
-    embed_entity_label: Identifier = "Entity"
-    embed_entity_key: Identifier = "name"
+    embed_entity_label: Annotated[str, AfterValidator(graph_name(*RESERVED_LABELS))] = "Entity"
+    embed_entity_key: Annotated[str, AfterValidator(graph_name(*RESERVED_PROPERTIES))] = "name"
     embed_text_properties: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
     embed_text_template: Annotated[OptionalText, AfterValidator(template)] = None
 
@@ -172,6 +187,10 @@ class Settings(BaseSettings):
         `EMBED_JOB_RETENTION_DAYS` has no default on purpose (how long evidence is kept is the operator's
         word): worker, beat and whoever asks with `needs_retention` refuse to go on without it.
         """
+        trouble = env_file.trouble(ENV_FILE)
+        if trouble is not None:
+            # Alone: whatever else is wrong may be right in the file.
+            raise SettingsError([trouble])
         settings, violations = cls._examine()
         lines = [violation.line for violation in violations]
         known_bad = {name for violation in violations for name in violation.attributes}
@@ -188,7 +207,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def lenient(cls) -> Self:
-        """The settings with the default in place of each wrong value; never raises for a wrong value.
+        """The settings with the default in place of each wrong value, and without a `.env` that is no file of text.
 
         For `celeryconfig.py`, which every `celery` command imports, `--help` included.
         """
@@ -197,7 +216,7 @@ class Settings(BaseSettings):
     @classmethod
     def _examine(cls) -> tuple[Self, list[Violation]]:
         """The settings with wrong ones at their defaults, and everything that is wrong."""
-        replaced: dict[str, Any] = {}
+        replaced: dict[str, Any] = {} if env_file.trouble(ENV_FILE) is None else {"_env_file": None}
         found: list[Violation] = []
         # Each round gives at least one more setting its default, and the defaults agree with one another.
         while True:
@@ -209,6 +228,8 @@ class Settings(BaseSettings):
             found.extend(v for v in violations if replaced.keys().isdisjoint(v.attributes))
             for violation in violations:
                 replaced.update({name: cls.model_fields[name].default for name in violation.attributes})
+
+    _utf8 = field_validator("*", mode="before")(utf8)
 
     @rules(mode="after")
     def _rules_over_several(self) -> Self:

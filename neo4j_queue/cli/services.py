@@ -171,6 +171,7 @@ def _up_docker(config: "ServicesConfig", report: Report) -> tuple[dict[str, str]
     from neo4j_queue.local_services.docker import Compose
     from neo4j_queue.settings import Settings
 
+    session.load_settings()  # what is wrong in them is said before anything starts
     Compose(config, report).up()
     environment = LocalServices(config).environment()
     # What else is configured (a password) holds for the containers too.
@@ -253,7 +254,13 @@ def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted:
     elif wanted:
         from dotenv import dotenv_values
 
+        from neo4j_queue import env_file
+
         print(f"{ENV_FILE.resolve()} was there and is left as it is")
+        trouble = env_file.trouble(ENV_FILE)
+        if trouble is not None:
+            session.warn(trouble)
+            return
         there = dotenv_values(ENV_FILE)
         for name, value in environment.items():
             # How long evidence is kept is the operator's word, not a fact about these services.

@@ -395,9 +395,9 @@ def test_another_label_and_key_are_used_throughout(
     graph_db: Database, make_settings: Callable[..., Settings]
 ) -> None:
     settings = make_settings(
-        embed_entity_label="Back`tick", embed_entity_key="the id", embed_text_template="{title} by {author}"
+        embed_entity_label="Long Label", embed_entity_key="the id", embed_text_template="{title} by {author}"
     )
     graph = EntityGraph.from_settings(settings, database=graph_db)
     graph.create_entities([{"the id": "b1", "title": "T"}, EntityInput("b2", properties={"author": "A"})])
     assert sorted(text.text for text in graph.read_texts(["b1", "b2"])) == [" by A", "T by "]
-    assert set(graph.get_entity("b1").labels) == {"EmbedPending", "Back`tick"}
+    assert set(graph.get_entity("b1").labels) == {"EmbedPending", "Long Label"}
