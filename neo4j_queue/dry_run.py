@@ -27,12 +27,13 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`seen` = `fresh` + `queued_before` + `failed_before` + `blank` + `too_long` + `repeated` + `to_embed`; the other
-    figures are about `to_embed`.
+    """`seen` = `fresh` + `queued_before` + `failed_before` + `repeated` + `to_queue`, and `to_queue` = `to_embed` +
+    `blank` + `too_long`; the other figures are about `to_embed`.
 
     queued_before: their jobs stand in the queue already. failed_before: the job of that very text failed for good and
-    is left alone. blank: nothing to embed. too_long: longer than the model takes, and not to be cut. repeated: nodes
-    that share key and text with another one, and so its job.
+    is left alone. repeated: nodes that share key and text with another one, and so its job. blank, too_long: the run
+    queues them too, and their jobs fail for good without a request: there is no word to embed, or more than the model
+    takes and nothing may be cut.
     truncated: cut at the model's limit. inputs: the different texts, each sent once; characters: of what is sent.
     est_tokens: UTF-8 bytes / 4; model_tokens: as the provider counts them (`token_factor`). requests: at the least.
     minutes: the least that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
@@ -45,9 +46,10 @@ class Estimate:
     fresh: int
     queued_before: int
     failed_before: int
+    repeated: int
+    to_queue: int
     blank: int
     too_long: int
-    repeated: int
     to_embed: int
     truncated: int
     characters: int
@@ -100,15 +102,14 @@ class _Counting:
         # Some hundred bytes for each different text: 1 GB would be ten million of them.
         self._texts: set[str] = set()
         self.seen = self._fresh = self._queued = self._failed = self._blank = self._repeated = 0
-        self._too_long = self._to_embed = self._truncated = self._characters = 0
+        self._to_queue = self._too_long = self._to_embed = self._truncated = self._characters = 0
 
     def take(self, page: Sequence[EntityText]) -> None:
         """Counts a page."""
         texts = [text for text in page if not text.deleted]
         stale = [text for text in texts if not text.fresh]
         # One job stands for all nodes of one key and text.
-        wanted = {(text.uid, text.version): text for text in stale if not text.blank}
-        blank = sum(text.blank for text in stale)
+        wanted = {(text.uid, text.version): text for text in stale}
         states = self._queue.states_of([text.request(self._model) for text in wanted.values()])
         kept: list[EntityText] = []
         for key, text in wanted.items():
@@ -121,13 +122,16 @@ class _Counting:
                 kept.append(text)
         self.seen += len(texts)
         self._fresh += len(texts) - len(stale)
-        self._blank += blank
-        self._repeated += len(stale) - blank - len(wanted)
+        self._repeated += len(stale) - len(wanted)
         self._keep(kept)
 
     def _keep(self, texts: Sequence[EntityText]) -> None:
         planned: list[Planned] = []
+        self._to_queue += len(texts)
         for text in texts:
+            if text.blank:
+                self._blank += 1
+                continue
             try:
                 sent = self._long_texts.fitted(text)
             except UnembeddableText:
@@ -156,9 +160,10 @@ class _Counting:
             fresh=self._fresh,
             queued_before=self._queued,
             failed_before=self._failed,
+            repeated=self._repeated,
+            to_queue=self._to_queue,
             blank=self._blank,
             too_long=self._too_long,
-            repeated=self._repeated,
             to_embed=self._to_embed,
             truncated=self._truncated,
             characters=self._characters,

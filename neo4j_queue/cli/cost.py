@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # As `neo4j_queue.usage` has them, which is not imported for the sake of a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
 CENT = 0.01
+DOOMED = "their jobs will fail without a request"
 
 
 def register(app: typer.Typer) -> None:
@@ -121,9 +122,10 @@ def _facts(found: "Estimate") -> dict[str, object]:
         "fresh already": found.fresh,
         "queued before": found.queued_before or None,
         "failed before": f"{found.failed_before:,} (`retry` is for them)" if found.failed_before else None,
-        "nothing to embed": found.blank or None,
-        "too long": f"{found.too_long:,} (EMBED_LONG_TEXTS=fail)" if found.too_long else None,
         "same key and text": found.repeated or None,
+        "to queue": found.to_queue if found.to_queue != found.to_embed else None,
+        "blank": f"{found.blank:,} texts: {DOOMED}" if found.blank else None,
+        "too long": f"{found.too_long:,} texts (EMBED_LONG_TEXTS=fail): {DOOMED}" if found.too_long else None,
         "to embed": f"{found.to_embed:,}{cut}",
     }
     if not found.to_embed:

@@ -127,12 +127,40 @@ def test_what_costs_nothing_is_told_apart(bench: Bench) -> None:
         leave_failed=False,
     )
     assert (odd.seen, odd.blank, odd.repeated, odd.to_embed, odd.truncated) == (4, 1, 1, 2, 1)
+    assert odd.to_queue == 3
     assert odd.est_tokens == text.est_tokens + bench.embedder.profile.max_input_tokens
     refusing = bench.settings.model_copy(update={"embed_long_texts": "fail"})
     odd = estimate([[text, long]], bench.queue, refusing, bench.graph.model, leave_failed=False)
     assert (odd.too_long, odd.to_embed, odd.truncated, odd.est_tokens) == (1, 1, 0, text.est_tokens)
     named = estimate([[text]], bench.queue, bench.settings, bench.graph.model, leave_failed=False)
     assert named.to_embed == 1
+
+
+@pytest.mark.parametrize("scope", [Scope.ALL, Scope.MISSING])
+def test_jobs_that_will_fail_without_a_request_are_foretold(bench: Bench, scope: Scope) -> None:
+    """Guard: blank texts are asked for like others. Without it a job was queued, and failed, that no dry run knew."""
+    bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
+    bench.graph.database.write(
+        "UNWIND range(1, 20) AS n CREATE (:Entity {name: 'e' + n, description: 'text ' + n})"
+        "CREATE (:Entity {name: 'blank ' + n, description: [' ', '', null][n % 3]})"
+    )
+    found = foretold(bench, scope)
+    assert (found.seen, found.to_embed, found.blank, found.to_queue) == (40, 20, 20, 40)
+
+    assert sweep(bench.graph, bench.queue, scope).queued == found.to_queue
+    again = foretold(bench, scope)
+    assert (again.queued_before, again.blank, again.to_queue) == (40, 0, 0)
+
+    drain(bench)
+    status = bench.queue.status()
+    assert (status.failed, status.completed) == (found.blank, found.to_embed)
+    assert len(bench.provider.inputs) == found.inputs == 20
+    after = foretold(bench, scope)
+    assert (after.failed_before, after.blank, after.to_queue) == (20, 0, 0)
+    # By name they are queued again, whatever became of them before.
+    page = bench.graph.read_texts(["blank 1", "e1"])
+    named = estimate([page], bench.queue, bench.settings, bench.graph.model, leave_failed=False)
+    assert (named.fresh, named.blank, named.to_queue) == (1, 1, 1)
 
 
 def test_the_selections_of_repair_are_those_that_it_queues(bench: Bench) -> None:
