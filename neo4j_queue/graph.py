@@ -22,7 +22,7 @@ from neo4j_queue.entities import (
 )
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.jobs import PRIORITY_DEFAULT
-from neo4j_queue.outbox import WAIT_S, Enqueue, Outbox
+from neo4j_queue.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
@@ -53,7 +53,8 @@ class EntityGraph(EntityVectors):
 
     A write marks entities without a fresh vector `:EmbedPending` in its own transaction and calls `enqueue`
     after the commit. It succeeds whatever the queue does, waits `enqueue_wait_s` seconds for it at the most, and
-    never for a provider.
+    never for a provider. What could not be handed over is a warning in the log, unless somebody else wants to hear it
+    (`on_deferred`).
     """
 
     def __init__(
@@ -68,11 +69,12 @@ class EntityGraph(EntityVectors):
         vector_index: str = "entity_embeddings",
         enqueue: Enqueue | None = None,
         enqueue_wait_s: float = WAIT_S,
+        on_deferred: Deferred = warn,
         embed: EmbedQuery | None = None,
     ) -> None:
         super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key)
         self.vector_index = vector_index
-        self._outbox = Outbox(enqueue, wait_s=enqueue_wait_s)
+        self._outbox = Outbox(enqueue, wait_s=enqueue_wait_s, deferred=on_deferred)
         self._embed = embed
 
     @classmethod
@@ -83,6 +85,7 @@ class EntityGraph(EntityVectors):
         *,
         database: Database | None = None,
         enqueue_wait_s: float = WAIT_S,
+        on_deferred: Deferred = warn,
         book_query: BookQuery | None = None,
     ) -> Self:
         """The graph that the settings name; `book_query` (`EmbedQueue.book_query`) counts its searches.
@@ -100,6 +103,7 @@ class EntityGraph(EntityVectors):
             vector_index=settings.neo4j_vector_index,
             enqueue=enqueue,
             enqueue_wait_s=enqueue_wait_s,
+            on_deferred=on_deferred,
             embed=QueryEmbedder(settings, book_query),
         )
 

@@ -24,13 +24,28 @@ REST_S = 5.0
 log = structlog.get_logger(__name__)
 
 Enqueue = Callable[[Sequence[JobRequest]], Sequence[EnqueueResult]]
+# What is told of entities whose jobs the sweep has to make: how many, and why.
+Deferred = Callable[[int, str], None]
+
+
+def warn(entities: int, reason: str) -> None:
+    """A line in the log."""
+    log.warning("enqueue_deferred", entities=entities, reason=reason)
 
 
 class Outbox:
-    """Calls `enqueue` within a bounded time; whatever goes wrong there is a warning and nothing more."""
+    """Calls `enqueue` within a bounded time; whatever goes wrong there is told to `deferred` and nothing more."""
 
-    def __init__(self, enqueue: Enqueue | None, *, wait_s: float = WAIT_S, rest_s: float = REST_S) -> None:
+    def __init__(
+        self,
+        enqueue: Enqueue | None,
+        *,
+        wait_s: float = WAIT_S,
+        rest_s: float = REST_S,
+        deferred: Deferred = warn,
+    ) -> None:
         self._enqueue = enqueue
+        self._deferred = deferred
         self._wait_s = wait_s
         self._rest_s = rest_s
         self._rest_until = 0.0
@@ -40,9 +55,7 @@ class Outbox:
         if self._enqueue is None or not requests:
             return ()
         if time.monotonic() < self._rest_until:
-            log.warning(
-                "enqueue_deferred", entities=len(requests), reason="the queue did not answer just now"
-            )
+            self._deferred(len(requests), "the queue did not answer just now")
             return ()
         answer = self._start(self._enqueue, requests)
         wait_s = self._wait_s + WAIT_PER_JOB_S * len(requests)
@@ -50,11 +63,10 @@ class Outbox:
             result = answer.get(timeout=wait_s)
         except queue.Empty:
             self._rest_until = time.monotonic() + self._rest_s
-            log.warning("enqueue_deferred", entities=len(requests), reason=f"no answer within {wait_s:.1f} s")
+            self._deferred(len(requests), f"no answer within {wait_s:.1f} s")
             return ()
         if isinstance(result, Exception):
-            reason = f"{type(result).__name__}: {result}"
-            log.warning("enqueue_deferred", entities=len(requests), reason=reason)
+            self._deferred(len(requests), f"{type(result).__name__}: {result}")
             return ()
         return result
 

@@ -55,7 +55,8 @@ def demo(
     Celery workers and beat, shows the queue and answers questions by semantic search. Nothing leaves the machine
     with the local provider. Run it again whenever you like: what is embedded already is not embedded again.
 
-    Exit code 1 when a job failed, an entity has no vector, or nothing moves.
+    Exit code 1 when a job failed, an entity has no vector, or nothing moves; 75 when a service cannot be had, or when
+    somebody else's jobs or workers are on these servers: the demo would end such jobs.
 
     \b
     Examples:
@@ -68,7 +69,9 @@ def demo(
     from neo4j_queue import log
     from neo4j_queue.demo import runner
 
-    log.configure("cli", style=session.options.style or "console")
+    log.configure(
+        "cli", style=session.options.style or "console", quiet_libraries=not session.options.verbose
+    )
     options = runner.Options(
         questions=tuple(question or runner.QUESTIONS),
         limit=limit,

@@ -18,6 +18,7 @@ STOP_TIMEOUT_S = 20.0
 # A worker may die of somebody's `kill -9`; one that dies a fourth time will not be helped by a fifth start.
 MAX_RESTARTS = 3
 TAIL_LINES = 15
+WORKER_PREFIX = "embed-demo-"
 
 
 class ProcessLostError(Neo4jQueueError):
@@ -108,10 +109,10 @@ class Crew:
     def __init__(self, environment: Mapping[str, str], directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         # Named after this process: the workers of another demo run must not answer for ours.
-        name = f"demo-{os.getpid()}"
+        pid = os.getpid()
         roles = {
-            "embed": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed-{name}@%h"),
-            "control": ("worker", "-Q", "control", "-c", "2", "-n", f"control-{name}@%h"),
+            "embed": ("worker", "-Q", "embed", "-c", "2", "-n", f"{WORKER_PREFIX}{pid}@%h"),
+            "control": ("worker", "-Q", "control", "-c", "2", "-n", f"control-demo-{pid}@%h"),
             "beat": ("beat", "--pidfile="),
         }
         quiet = ("--without-gossip", "--without-mingle")  # fewer keys in Redis, a faster start

@@ -9,8 +9,8 @@ from textwrap import shorten
 from typing import TypeVar
 
 from neo4j_queue import schema
-from neo4j_queue.database import Database
 from neo4j_queue.demo import GRAPH_PORT, JOBS_PORT, REDIS_PORT, corpus, environment
+from neo4j_queue.demo.others import refuse_others
 from neo4j_queue.demo.processes import Crew
 from neo4j_queue.demo.watching import Watch
 from neo4j_queue.embedders import Embedder, open_embedder
@@ -45,9 +45,10 @@ here goes before any .env):
 Stop the services:
   neo4j-queue down --directory {directory}
 
-Your own graph: set NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD in .env, and what to embed: EMBED_ENTITY_LABEL=Book,
-EMBED_ENTITY_KEY=isbn, EMBED_TEXT_PROPERTIES=title,summary. Then neo4j-queue init, neo4j-queue enqueue --all,
-and a worker. README.md shows each step."""
+Your own graph, in another shell and on services of its own (neo4j-queue up): set NEO4J_URI, NEO4J_USERNAME and
+NEO4J_PASSWORD in .env, and what to embed: EMBED_ENTITY_LABEL=Book, EMBED_ENTITY_KEY=isbn,
+EMBED_TEXT_PROPERTIES=title,summary. Then neo4j-queue init, neo4j-queue enqueue --all, and a worker.
+README.md shows each step."""
 
 Say = Callable[[str], None]
 Advance = Callable[[int, int | None], None]
@@ -94,7 +95,8 @@ class Options:
 
 
 def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
-    """Runs the demo. Raises `DemoFailedError`, `ProcessLostError` or a `ServiceError` when it cannot succeed.
+    """Runs the demo. Raises `DemoFailedError`, `ProcessLostError`, `ServicesInUse` or a `ServiceError` when it cannot
+    succeed.
 
     `say` takes lines for people, `progress` makes a bar, `news` shows what the services do. Workers and beat are
     stopped in every case, the services only with `options.stop`.
@@ -110,12 +112,12 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
         say(f"The Python standard library: {entities:,} entities, {relations:,} relations")
         with news() as report:
             LocalServices(options.services, report).up()
-        if options.stop:
-            stack.callback(services.down)
         environment.write_shell_file(options.shell_file, variables)
         queue = stack.enter_context(EmbedQueue.connect(settings))
-        graph = stack.enter_context(EntityGraph.from_settings(settings, queue.enqueue))
-        _prepare(graph.database, queue, settings)
+        graph = stack.enter_context(_open_graph(settings, queue))
+        _prepare(graph, queue, settings)
+        if options.stop:  # not before: servers on which somebody else works are not ours to stop
+            stack.callback(services.down)
         try:
             with Crew(environment.process_environment(variables), options.logs) as crew:
                 say(f"Two Celery workers and beat are starting; their logs are in {options.logs}")
@@ -131,15 +133,24 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
     _hint(options, say)
 
 
-def _prepare(graph: Database, queue: EmbedQueue, settings: environment.DemoSettings) -> None:
-    """Schema of both databases; what an earlier run left halted or failed is tried again."""
+def _open_graph(settings: environment.DemoSettings, queue: EmbedQueue) -> EntityGraph:
+    # What the queue was too slow for is told by `_drain`, in its own words and between the bars.
+    return EntityGraph.from_settings(settings, queue.enqueue, on_deferred=lambda _entities, _reason: None)
+
+
+def _prepare(graph: EntityGraph, queue: EmbedQueue, settings: environment.DemoSettings) -> None:
+    """Schema of both databases; what an earlier run left halted or failed is tried again.
+
+    Raises `ServicesInUse` when it is not the demo's.
+    """
     problems = [
         problem
-        for found in (schema.migrate_jobs(queue.database), schema.migrate_graph(graph, settings))
+        for found in (schema.migrate_jobs(queue.database), schema.migrate_graph(graph.database, settings))
         for problem in found.problems
     ]
     if problems:
         raise SettingsError(problems)
+    refuse_others(queue, graph, settings)
     queue.resume()
     queue.retry_failed()
 

@@ -16,8 +16,11 @@ import pytest
 import redis
 
 from neo4j_queue.database import Database
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.mock_provider import ProviderServer, error
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
 from tests.celery_processes import ROOT
 from tests.waiting import wait_until
 
@@ -231,6 +234,34 @@ def test_a_worker_that_dies_again_and_again_ends_the_demo_with_its_log(place: Pl
         assert demo.ends() == 1
     assert "embed died (signal 9); the end of " in demo.output
     assert demo.output.count("a new one has pid") == 3
+
+
+def test_an_interrupted_demo_goes_on_with_another_limit(place: Place) -> None:
+    """Its own jobs are no reason to refuse, also where the library of this run lacks their entities."""
+    with place.demo(*SLOW_DEMO, **SLOW) as demo:
+        in_the_middle(place)
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.ends(60) == 130, demo.output
+    assert place.completed() < 2000
+    with place.demo("--provider", "mock", "--limit", "100") as again:
+        assert again.ends() == 0, again.output
+    place.assert_all_embedded(2000)
+
+
+def test_jobs_of_another_graph_are_left_alone_and_refuse_the_demo(place: Place, settings: Settings) -> None:
+    """Guard: `refuse_others`. Without it the demo's workers ended them as `entity_deleted`."""
+    with EmbedQueue.connect(settings) as queue:
+        (job,) = queue.enqueue(JobRequest("978-3", "text-embedding-3-small", "0" * 16))
+        with place.demo("--provider", "mock", "--limit", "50", "--stop") as demo:
+            assert demo.ends() == 75, demo.output
+        found = queue.job(job.id)
+        assert found is not None
+        assert found["status"] == "pending"
+    refusal = [line for line in demo.output.splitlines() if "978-3" in line]
+    assert len(refusal) == 1
+    assert "--directory" in refusal[0]
+    assert place.graph.read(ENTITIES)[0]["entities"] == 0
+    assert place.services.jobs.pid  # not ours to stop, in spite of --stop
 
 
 def test_a_provider_without_its_key_is_refused_before_anything_starts(place: Place) -> None:

@@ -181,3 +181,16 @@ def test_the_words_of_the_options_are_those_of_the_queue() -> None:
     assert [*jobs_commands.JobStatus] == [*Status]
     assert [*jobs_commands.Category] == [*ErrorCategory]
     assert [*jobs_commands.Reason] == [*FailureReason]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_demo_shows_what_libraries_log_only_when_asked_for(
+    verbose: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(
+        "neo4j_queue.log.configure", lambda *_, quiet_libraries=False, **__: seen.append(quiet_libraries)
+    )
+    monkeypatch.setattr("neo4j_queue.demo.runner.run", lambda *_, **__: None)
+    assert exit_code([*(["--verbose"] if verbose else []), "demo"]) == 0
+    assert seen == [not verbose]
