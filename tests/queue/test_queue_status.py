@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,7 +11,7 @@ from structlog.testing import capture_logs
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.health import HealthState
-from neo4j_queue.jobs import QueueStatus
+from neo4j_queue.jobs import QueueStatus, Status
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
@@ -149,15 +150,26 @@ def test_all_times_are_the_servers(
 
 
 def test_jobs_are_listed_by_state_and_entity_newest_first(queue: EmbedQueue, clock: Clock) -> None:
-    ids = []
+    """Newest by when they ended, or were due: `listing.time_of`."""
+    ids: list[str] = []
+
+    def listed(**selection: Any) -> list[int]:
+        return [ids.index(job["id"]) for job in queue.jobs(**selection)]
+
     for n in range(3):
         ids += [result.id for result in queue.enqueue(request(n))]
         clock.advance(1)
     work = running(queue)
-    queue.complete(work.token, work.ids[:1])
-    assert [job["id"] for job in queue.jobs()] == ids[::-1]
-    assert [job["id"] for job in queue.jobs(limit=1)] == ids[2:]
-    assert [job["id"] for job in queue.jobs(status="completed")] == work.ids[:1]
+    queue.complete(work.token, ids[:1])
+    clock.advance(1)
+    queue.fail(work.token, failures([job for job in work.jobs if job.id == ids[1]], ErrorCategory.PERMANENT))
+    for priority in (9, 0):
+        clock.advance(1)
+        ids += [result.id for result in queue.enqueue(request(len(ids), priority=priority))]
+    assert listed() == [4, 3, 1, 0, 2]
+    assert listed(limit=3) == [4, 3, 1]
+    assert [listed(status=status) for status in Status] == [[4, 3], [2], [0], [1]]
+    assert listed(status="pending", limit=1) == [4]
     assert [job["id"] for job in queue.jobs(entity_uid=request(1).entity_uid)] == [ids[1]]
     job = queue.job(ids[0])
     assert job is not None
