@@ -114,11 +114,10 @@ class Crew:
             "control": ("worker", "-Q", "control", "-c", "2", "-n", f"control-{name}@%h"),
             "beat": ("beat", "--pidfile="),
         }
-        quiet = ("--without-gossip", "--without-mingle")  # fewer keys in Redis, a faster start
         self.processes = [
             CeleryProcess(
                 role,
-                arguments + (quiet if arguments[0] == "worker" else ()),
+                arguments,
                 environment,
                 directory,
             )
