@@ -314,21 +314,11 @@ class EmbedQueue:
 
     def halt(self, reason: str) -> bool:
         """See `Control.halt`."""
-        changed = self.control.halt(reason)
-        if changed:
-            self._tell_health()
-        return changed
+        return self.control.halt(reason)
 
     def resume(self) -> tuple[bool, bool]:
         """See `Control.resume`."""
-        was = self.control.resume()
-        if any(was):
-            self._tell_health()
-        return was
-
-    def _tell_health(self) -> None:
-        """The switches are part of the health: what they changed is logged by whoever moved them."""
-        health.announce(self.database.transaction(lambda tx: health.record(tx, [], self._clock())))
+        return self.control.resume()
 
     # -- looking -------------------------------------------------------------------------------------------
 
