@@ -80,6 +80,9 @@ task_annotations = {
 # SIGQUIT (or SIGTERM with REMAP_SIGTERM=SIGQUIT): so long running batches may finish, then they are released.
 worker_soft_shutdown_timeout = _grace_s
 worker_cancel_long_running_tasks_on_connection_loss = False
+# Nothing is prefetched that could be reduced after a connection was lost.
+worker_enable_prefetch_count_reduction = False
+worker_consumer = "tasks.consumer:Consumer"
 worker_redirect_stdouts = False
 worker_hijack_root_logger = False
 

@@ -112,12 +112,11 @@ class World:
 
     def _crew(self, environment: Mapping[str, str], directory: Path) -> list[CeleryProcess]:
         directory.mkdir(parents=True, exist_ok=True)
-        quiet = ("--without-gossip", "--without-mingle")
         roles = {
-            f"embed{n}": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed{n}@chaos", *quiet)
+            f"embed{n}": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed{n}@chaos")
             for n in range(self.workers)
         }
-        roles["control"] = ("worker", "-Q", "control", "-c", "2", "-n", "control@chaos", *quiet)
+        roles["control"] = ("worker", "-Q", "control", "-c", "2", "-n", "control@chaos")
         roles["beat"] = ("beat", "--pidfile=")
         return [CeleryProcess(name, words, environment, directory) for name, words in roles.items()]
 

@@ -25,10 +25,9 @@ class Workers:
     def __init__(self, environment: Mapping[str, str], directory: Path, slots: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.slots = slots
-        quiet = ("--without-gossip", "--without-mingle")
         roles = {
-            "embed": ("worker", "-Q", "embed", "-c", str(slots), "-n", "embed@%h", *quiet),
-            "control": ("worker", "-Q", "control", "-c", "1", "-n", "control@%h", *quiet),
+            "embed": ("worker", "-Q", "embed", "-c", str(slots), "-n", "embed@%h"),
+            "control": ("worker", "-Q", "control", "-c", "1", "-n", "control@%h"),
             "beat": ("beat", "-s", str(directory / "beat.schedule"), "--pidfile="),
         }
         self._processes = [

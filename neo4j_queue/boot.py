@@ -13,6 +13,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 from neo4j_queue import agreement, embedders, schema
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
+from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
 from neo4j_queue.log import get_logger
 from neo4j_queue.servers import outdated
@@ -202,11 +203,19 @@ def problems(graph: Database, jobs: Database, settings: Settings) -> list[str]:
         spec = embedders.describe(settings)
     except SettingsError as error:
         return [*schema.check_jobs(jobs).problems, *error.problems]
-    found: list[str] = []
+    return [
+        *width_problems(settings, spec),
+        *schema.check_jobs(jobs).problems,
+        *schema.check_graph(graph, settings).problems,
+    ]
+
+
+def width_problems(settings: Settings, spec: ModelSpec) -> list[str]:
+    """Does the width that is set disagree with the one that the model is known to give, or was told to?"""
     wanted = settings.neo4j_vector_dimensions or spec.dimensions
-    if wanted != spec.dimensions:
-        found.append(f"NEO4J_VECTOR_DIMENSIONS={wanted}: the model {spec.model} gives {spec.dimensions}")
-    return [*found, *schema.check_jobs(jobs).problems, *schema.check_graph(graph, settings).problems]
+    if wanted == spec.dimensions:
+        return []
+    return [f"NEO4J_VECTOR_DIMENSIONS={wanted}: the model {spec.model} gives {spec.dimensions}"]
 
 
 def same_store(graph: Database, jobs: Database) -> bool:

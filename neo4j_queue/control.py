@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from neo4j_queue import health
 from neo4j_queue.breaker import PROBED, FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
@@ -219,7 +220,10 @@ class ControlState:
 
 
 class Control:
-    """The control node: pause, halt, resume."""
+    """The control node: pause, halt, resume, and what is known of the provider.
+
+    All of these but a pause by people are part of the health: what they changed there is logged by whoever moved them.
+    """
 
     def __init__(self, database: Database, now: Any = None) -> None:
         self._database = database
@@ -239,11 +243,15 @@ class Control:
     def halt(self, reason: str) -> bool:
         """Stops the queue until `resume`. False when it was halted already (the first reason stands)."""
         row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
+        if row["changed"]:
+            self._tell_health()
         return bool(row["changed"])
 
     def resume(self) -> tuple[bool, bool]:
         """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
         row = the_row(self._database.write(statement("control/resume"), now=self._now()))
+        # Also without halt and pause in force: the provider may have been waiting for its probe.
+        self._tell_health()
         return bool(row["halted"]), bool(row["paused"])
 
     def provider_failed(
@@ -254,13 +262,22 @@ class Control:
 
         None when the lease was lost: its holder's news may be older than the repair of what he met.
         """
-        return self._database.transaction(
+        news = self._database.transaction(
             lambda tx: note_failure(tx, token, ids, fault, to_open=to_open, now=self._now())
         )
+        if news is not None and news.begins:
+            self._tell_health()
+        return news
 
     def provider_works(self, token: str) -> Trouble | None:
         """Notes that the provider answered a request of this lease; returns the trouble that it ended."""
-        return self._database.transaction(lambda tx: note_success(tx, token, now=self._now()))
+        ended = self._database.transaction(lambda tx: note_success(tx, token, now=self._now()))
+        if ended is not None:
+            self._tell_health()
+        return ended
+
+    def _tell_health(self) -> None:
+        health.announce(self._database.transaction(lambda tx: health.record(tx, [], self._now())))
 
     def provider_reported(self, report: ProviderReport) -> None:
         """Notes the limits that the provider names, and how it counts tokens."""

@@ -14,7 +14,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 from neo4j_queue import agreement, boot, embedders, schema, survey
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.servers import BOUNDED, endless
 from neo4j_queue.setting_names import suspicious_names
@@ -46,7 +46,8 @@ class Finding:
 
 def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = None) -> list[Finding]:
     """Looks at everything and raises for nothing that it can report. `broker` looks at the dispatch broker."""
-    found = [*_settings(settings), _provider(settings)]
+    provider = _provider(settings)
+    found = [*_settings(settings), provider]
     with (
         Database(settings.graph_address(), retry_time_s=0) as graph,
         Database(settings.jobs_address(), retry_time_s=0) as jobs,
@@ -60,6 +61,11 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
             if prepared:
                 _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings)))
+                if provider.grade is not Grade.BAD:
+                    look = lambda: _refuted(EmbedQueue(jobs, settings), settings)  # noqa: E731
+                    if not _look(found, "provider", look):
+                        # What was answered says more than what the settings look like.
+                        found.remove(provider)
                 mark = agreement.fingerprint(settings, graph if graph_up else None)
                 _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
         if graph_up:
@@ -98,6 +104,11 @@ def _provider(settings: Settings) -> Finding:
         spec = embedders.describe(settings)
     except SettingsError as error:
         return Finding("provider", Grade.BAD, str(error))
+    if problems := boot.width_problems(settings, spec):
+        advice = (
+            "set it to the model's width, or leave it out; OPENAI_EMBEDDING_DIMENSIONS asks for another width"
+        )
+        return Finding("provider", Grade.BAD, problems[0], advice)
     profile = embedders.profile_of(settings)
     detail = (
         f"{spec.provider}, model {spec.model}, {spec.dimensions} dimensions; limits of {profile.name}: "
@@ -108,6 +119,17 @@ def _provider(settings: Settings) -> Finding:
         advice = "search finds nothing by meaning with it: set OPENAI_API_KEY, or install neo4j-queue[local]"
         return Finding("provider", Grade.WARNING, detail, advice)
     return Finding("provider", Grade.OK, detail)
+
+
+def _refuted(queue: EmbedQueue, settings: Settings) -> list[Finding]:
+    """Was the width that is configured now refuted by an answer? The halt that followed knows it."""
+    spec = embedders.describe(settings)
+    state = queue.control.state()
+    refuted = f"{WrongWidth.__name__}: {WrongWidth.disagreement(spec.model, spec.dimensions)}"
+    if not state.halted or not (state.halted_reason or "").startswith(refuted):
+        return []
+    fact, _, advice = (state.halted_reason or "").removeprefix(f"{WrongWidth.__name__}: ").partition(": ")
+    return [Finding("provider", Grade.BAD, fact, advice or None)]
 
 
 def _server(database: Database, subject: str, prefix: str) -> list[Finding]:

@@ -15,6 +15,8 @@ from neo4j_queue.work import Work
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
+# As much of a message as statuses and `doctor` show: that of a configuration's fault says what to do at its end.
+REASON_CHARS = 300
 # Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
 HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
 
@@ -145,7 +147,7 @@ class Ending:
         return fault, news.release_delay_ms
 
     def _restrain(self, fault: Fault) -> None:
-        reason = f"{fault.error_type}: {fault.message[:200]}"
+        reason = f"{fault.error_type}: {fault.message[:REASON_CHARS]}"
         if fault.kind in HALTING:
             if self._queue.halt(reason):
                 self._journal.halted(fault)

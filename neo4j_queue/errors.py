@@ -73,6 +73,33 @@ class InvalidAnswer(Neo4jQueueError):
     request: object | None = None
 
 
+class WrongWidth(InvalidAnswer):
+    """Every vector of an answer has one and the same width, and it is not the configured one: no glitch of the
+    provider's, for model and settings disagree, and every further answer would be paid for and of no use.
+
+    Whoever made the request fills in the `model` as well, and the `advice`.
+    """
+
+    exit_code = 78  # EX_CONFIG
+    model = "the model"
+    advice = "set NEO4J_VECTOR_DIMENSIONS to the width of the model's vectors"
+
+    def __init__(self, given: int, configured: int) -> None:
+        super().__init__(given, configured)
+        self.given = given
+        self.configured = configured
+
+    def __str__(self) -> str:
+        return (
+            f"{self.disagreement(self.model, self.configured)}, its vectors have {self.given}: {self.advice}"
+        )
+
+    @staticmethod
+    def disagreement(model: str, configured: int) -> str:
+        """How the message begins: what was configured when it was found to be wrong."""
+        return f"{model} is configured with {configured} dimensions (NEO4J_VECTOR_DIMENSIONS)"
+
+
 class ErrorCategory(StrEnum):
     """What operators filter by; `error_category` of a job."""
 
@@ -89,7 +116,7 @@ class FaultKind(StrEnum):
     OUTAGE = "outage"  # the provider did not do its work: an attempt is counted, the breaker counts too
     RATE_LIMIT = "rate_limit"  # too fast: release, charge nothing, all workers pause
     QUOTA = "quota"  # no money left: release, charge nothing, long pause with a probe
-    CONFIGURATION = "configuration"  # key, address or model is wrong: release and halt the queue
+    CONFIGURATION = "configuration"  # key, address, model or width is wrong: release and halt
     ANSWER = "answer"  # success without usable vectors: an attempt is counted
     STORE = "store"  # Neo4j is busy or away, the driver's retries did not help: release, charge nothing, a short rest
     STORE_BROKEN = "store_broken"  # Neo4j reports damage of its own: release and halt the queue
@@ -170,10 +197,10 @@ def _kind(exc: BaseException) -> FaultKind:
     match exc:
         case UnembeddableText() | EntityNotFound():
             return FaultKind.ITEM
+        case WrongWidth() | SettingsError():
+            return FaultKind.CONFIGURATION
         case InvalidAnswer():
             return FaultKind.ANSWER
-        case SettingsError():
-            return FaultKind.CONFIGURATION
         case TemporarilyUnavailable():
             return FaultKind.STORE
         case neo4j_errors.Neo4jError() | neo4j_errors.DriverError():

@@ -120,8 +120,8 @@ def observed(found: Health, *, unfinished: int, workers: int, broker: str | None
 def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:
     """Adds verdicts (oldest first) to the window inside a transaction; returns the transition, if this is one.
 
-    The switches of the queue are judged with them, so without any verdict it finds what a halt or a resume changed. The
-    lock on the health node is held until the commit, so that each transition is seen by exactly one caller.
+    The switches of the queue are judged with them, so without any verdict it finds what a halt, a rest or their end
+    changed. The lock on the health node is held until the commit: each transition is seen by exactly one caller.
     """
     newest = list(reversed(verdicts))[:WINDOW]
     (row,) = rows(tx, statement("health/record"), verdicts=newest, window=WINDOW, ok=OK in verdicts, now=now)

@@ -134,9 +134,13 @@ class Journal:
                     embedding_size=self._dimensions if done.outcome in WITH_VECTOR else None,
                     cache=_cache(work.copied.get(job.id)),
                 )
+        told: dict[str | None, str] = {}
         for failed in settlement.failed:
-            job_id = failed.failure.job.id
-            self._failed(token, failed, work.texts.get(job_id), work.copied.get(job_id))
+            job_id, stack = failed.failure.job.id, failed.failure.fault.stack
+            first = told.setdefault(stack, job_id)
+            if stack is not None and first != job_id:
+                stack = _told_before(stack, first)
+            self._failed(token, failed, stack, work.texts.get(job_id), work.copied.get(job_id))
         self.released(token, settlement.released, because or "not finished", work.jobs)
         if settlement.lost:
             log.warning(
@@ -149,7 +153,9 @@ class Journal:
         counts = {name: value for name, value in asdict(summary).items() if name not in ("token", "refused")}
         log.info("embedding_batch_done", lease_token=summary.token, **counts)
 
-    def _failed(self, token: str, failed: FailedJob, text: EntityText | None, copied: bool | None) -> None:
+    def _failed(
+        self, token: str, failed: FailedJob, stack: str | None, text: EntityText | None, copied: bool | None
+    ) -> None:
         job, fault = failed.failure.job, failed.failure.fault
         log.error(
             "embedding_job_failed",
@@ -164,7 +170,7 @@ class Journal:
             error_type=fault.category,
             error=fault.message,
             error_class=fault.error_type,
-            stack=fault.stack,
+            stack=stack,
             model=self._model,
             provider_status=fault.status,
             request_id=fault.request_id,
@@ -179,6 +185,11 @@ class Journal:
         content = {"text": text.text[:CONTENT_CHARS]} if self._log_content else {}
         log.debug("embedding_job_text", entity_name=text.uid, text=text.text)
         return {"observations": text.text.count("\n- "), **content}
+
+
+def _told_before(stack: str, job_id: str) -> str:
+    """The stack of a job that failed by the same request as another one: 8,000 characters each say nothing more."""
+    return f"as of job {job_id}: {stack.strip().rpartition(chr(10))[2]}"
 
 
 def _cache(copied: bool | None) -> str | None:

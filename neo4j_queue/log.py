@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -146,6 +146,11 @@ def configure(
     set_worker_id(f"{process}@{socket.gethostname()}")
 
 
+def screen(is_worth_a_line: Callable[[logging.LogRecord], bool]) -> None:
+    """Asks this before a record of another library becomes a line: False for what was told in another way."""
+    _screens.append(is_worth_a_line)
+
+
 def set_worker_id(worker_id: str) -> None:
     """The name on every following line of this process; a Celery worker gives its node name."""
     _sink.worker_id = worker_id
@@ -172,10 +177,15 @@ class _Stderr:
     debug = info = warning = error = critical = msg
 
 
+_screens: list[Callable[[logging.LogRecord], bool]] = []
+
+
 class _ForeignHandler(logging.Handler):
     """Turns a record of the standard library into the same line."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if not all(is_worth_a_line(record) for is_worth_a_line in _screens):
+            return
         try:
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):  # arguments that do not fit the message

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from neo4j.exceptions import IncompleteCommit
 
-from neo4j_queue import health, pauses, retention
+from neo4j_queue import health, listing, pauses, retention
 from neo4j_queue.batching import Bounds
 from neo4j_queue.booking import Booking
 from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
@@ -314,21 +314,11 @@ class EmbedQueue:
 
     def halt(self, reason: str) -> bool:
         """See `Control.halt`."""
-        changed = self.control.halt(reason)
-        if changed:
-            self._tell_health()
-        return changed
+        return self.control.halt(reason)
 
     def resume(self) -> tuple[bool, bool]:
         """See `Control.resume`."""
-        was = self.control.resume()
-        if any(was):
-            self._tell_health()
-        return was
-
-    def _tell_health(self) -> None:
-        """The switches are part of the health: what they changed is logged by whoever moved them."""
-        health.announce(self.database.transaction(lambda tx: health.record(tx, [], self._clock())))
+        return self.control.resume()
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -363,20 +353,14 @@ class EmbedQueue:
     def jobs(
         self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
-        """Jobs with all their properties, newest first."""
-        wanted = {
-            "status": Status(status) if status else None,
-            "entity_uid": entity_uid,
-            "limit": max(1, limit),
-        }
-        by = "entity" if entity_uid is not None else "status" if status else None
-        found = self.database.read(statement(f"jobs/list_by_{by}" if by else "jobs/list_all"), **wanted)
-        return [_public(row["job"]) for row in found]
+        """Jobs with all their properties, newest first: see `listing.jobs`."""
+        wanted = Status(status) if status else None
+        return listing.jobs(self.database, wanted, entity_uid, max(1, limit))
 
     def job(self, job_id: str) -> dict[str, Any] | None:
         """One job with all its properties."""
         found = self.database.read(statement("jobs/get"), id=job_id)
-        return _public(found[0]["job"]) if found else None
+        return listing.public(found[0]["job"]) if found else None
 
     def states_of(self, requests: Sequence[JobRequest]) -> dict[tuple[str, str], str]:
         """The status of the jobs that stand for these requests, by (entity_uid, version)."""
@@ -424,7 +408,3 @@ def _repeatable(act: Callable[[], T]) -> T:
         return act()
     except IncompleteCommit:
         return act()
-
-
-def _public(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in job.items() if not name.startswith("_")}

@@ -11,6 +11,7 @@ from neo4j_queue import boot, log
 from neo4j_queue.errors import Neo4jQueueError
 from neo4j_queue.settings import Role, Settings
 from tasks import broker
+from tasks.outage import outage
 
 # Celery writes a line or two for every message, and a tick comes every second: what a task did stands in its own
 # line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
@@ -19,6 +20,8 @@ CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "cel
 # For the same reason as `ack_emulation` in celeryconfig.py: a channel that closes would send back what it holds, which
 # a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that nobody catches.
 Channel.do_restore = False
+
+log.screen(outage.screen)
 
 app = Celery("neo4j-queue", amqp=broker.PromptAMQP)
 app.config_from_object("celeryconfig")

@@ -18,6 +18,8 @@ TIMEOUT_S = 3.0
 SAFE_POLICY = "noeviction"
 # What a message that cannot be sent may raise.
 PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
+# What says that the broker is away or refuses us.
+BROKER_ERRORS = (redis.RedisError, OperationalError, ConnectionError, TimeoutError)
 
 # The list in which messages wait for a control worker.
 CONTROL = "control"

@@ -10,6 +10,7 @@ from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
 from tasks import resources
 from tasks.app import app, fingerprint
+from tasks.broker import BROKER_ERRORS
 
 # Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
 ANSWER_TIMEOUT_S = 1.0
@@ -38,23 +39,27 @@ def embed_census(state: Any) -> dict[str, Any]:
     return {"slots": slots, "leases": leases, "fingerprint": fingerprint()}
 
 
-def take() -> tuple[list[Worker], dict[str, list[str]]]:
-    """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids)."""
+def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
+    """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids).
+
+    None when the broker went away meanwhile: that nobody answered says nothing then.
+    """
     queue = resources.queue()
     known = [worker.name for worker in queue.workers()]
     everybody = queue.may_ask_all(EVERYBODY_EVERY_S) or not known
-    answers = (
-        app.control.broadcast(
+    try:
+        answers = app.control.broadcast(
             "embed_census",
             destination=None if everybody else known,
             reply=True,
             timeout=ANSWER_TIMEOUT_S,
         )
-        or []
-    )
+    except BROKER_ERRORS as error:
+        log.warning("census_not_taken", error=str(error), error_class=type(error).__name__)
+        return None
     workers: list[Worker] = []
     leases: dict[str, list[str]] = {}
-    for answer in answers:
+    for answer in answers or []:
         for name, said in answer.items():
             if "slots" not in said:
                 log.warning("census_answer_unreadable", worker=name, answer=str(said)[:200])
@@ -73,6 +78,9 @@ def refresh() -> bool:
     if time.monotonic() - _refreshed_at < min(REFRESH_EVERY_S, queue.worker_ttl_ms / 1000):
         return False
     _refreshed_at = time.monotonic()
-    workers, _ = take()
+    taken = take()
+    if taken is None:
+        return False
+    workers, _ = taken
     queue.record_census(workers)
     return bool(workers)

@@ -6,6 +6,7 @@ from celery.beat import ScheduleEntry, Scheduler
 
 from neo4j_queue.log import get_logger
 from tasks import broker
+from tasks.outage import outage
 
 # The tasks that celeryconfig.py sends there.
 TO_CONTROL = ("tasks.dispatch.", "tasks.upkeep.", "tasks.repair.")
@@ -32,3 +33,9 @@ class BoundedScheduler(Scheduler):  # type: ignore[misc]
             return
         self._held_back.discard(entry.name)
         super().apply_entry(entry, producer)
+
+    def apply_async(self, *args: Any, **kwargs: Any) -> Any:
+        """As Celery's; what goes wrong is raised, and logged by who called."""
+        sent = super().apply_async(*args, **kwargs)
+        outage.back()
+        return sent

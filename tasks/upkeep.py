@@ -23,7 +23,10 @@ log = get_logger()
 @app.task
 def heartbeat() -> dict[str, Any]:
     """Asks the live workers which leases they execute, extends exactly those, and records the census."""
-    workers, leases = census.take()
+    taken = census.take()
+    if taken is None:
+        return {"skipped": "the broker is away"}
+    workers, leases = taken
     extended = resources.queue().heartbeat(leases)
     silent = resources.queue().record_census(workers)
     for token in leases.keys() - extended.keys():

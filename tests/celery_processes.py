@@ -80,9 +80,7 @@ class CeleryProcesses:
     def worker(self, queues: str, concurrency: int, **environment: str) -> CeleryProcess:
         """A prefork worker that has reported to be ready."""
         name = f"{queues.replace(',', '-')}{next(_numbers)}@test"
-        process = self.launch(
-            name, "worker", "-Q", queues, "-c", str(concurrency), "-n", name, *QUIET, **environment
-        )
+        process = self.launch(name, "worker", "-Q", queues, "-c", str(concurrency), "-n", name, **environment)
         wait_until(
             lambda: process.process.poll() is not None or "ready." in process.log.read_text(encoding="utf-8"),
             within_s=READY_S,
@@ -147,4 +145,3 @@ class CeleryProcesses:
 
 
 CELERY = (sys.executable, "-m", "celery", "-q", "-A", "tasks")
-QUIET = ("--without-gossip", "--without-mingle")

@@ -72,13 +72,15 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1, max=LIST_MAX, help="At most this many.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """List jobs, newest first.
+    """List jobs, newest first: by when they ended, or are or were due; those of an entity by when they were created.
 
     \b
     Examples:
       neo4j-queue jobs list --status failed
       neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
     """
+    from neo4j_queue.listing import time_of
+
     with session.open_queue() as queue:
         found = session.in_time(
             "the jobs database", lambda: queue.jobs(status=_plain(status), entity_uid=entity, limit=limit)
@@ -94,14 +96,15 @@ def list_jobs(
             job["id"],
             job["entity_uid"],
             job["status"],
-            output.iso(job.get("created_at")),
+            output.iso(job.get("created_at") if entity is not None else time_of(job)),
             f"{job.get('attempts', 0)}/{job.get('max_attempts', '?')}",
             job.get("outcome") or job.get("failure_reason"),
             (job.get("error") or "")[:80],
         ]
         for job in found
     ]
-    output.print_table("", ["id", "entity", "status", "created", "attempts", "outcome", "error"], rows)
+    when = "created" if entity is not None else "ended or due"
+    output.print_table("", ["id", "entity", "status", when, "attempts", "outcome", "error"], rows)
 
 
 def show(

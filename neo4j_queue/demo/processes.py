@@ -115,11 +115,10 @@ class Crew:
             "control": ("worker", "-Q", "control", "-c", "2", "-n", f"control-demo-{pid}@%h"),
             "beat": ("beat", "--pidfile="),
         }
-        quiet = ("--without-gossip", "--without-mingle")  # fewer keys in Redis, a faster start
         self.processes = [
             CeleryProcess(
                 role,
-                arguments + (quiet if arguments[0] == "worker" else ()),
+                arguments,
                 environment,
                 directory,
             )

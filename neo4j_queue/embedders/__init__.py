@@ -92,6 +92,7 @@ def open_embedder(settings: Settings) -> Embedder:
                 base_url=_base_url(settings),
                 api_key=_key(settings),
                 timeout_s=settings.embed_request_timeout_ms / 1000,
+                width_advice=_width_advice(settings),
             )
 
 
@@ -119,6 +120,20 @@ def _openai_spec(settings: Settings) -> ModelSpec:
         )
     identity = name if asked is None or asked == native else f"{name}@{asked}"
     return ModelSpec("openai", identity, dimensions)
+
+
+def _width_advice(settings: Settings) -> str:
+    if settings.openai_embedding_dimensions is not None:
+        return (
+            "the server does not keep to OPENAI_EMBEDDING_DIMENSIONS: unset it, "
+            "and set NEO4J_VECTOR_DIMENSIONS to the model's width"
+        )
+    if settings.openai_embedding_model in NATIVE_DIMENSIONS:
+        return (
+            "the server has another model there: set OPENAI_EMBEDDING_MODEL to the name of that, "
+            "and NEO4J_VECTOR_DIMENSIONS to its width"
+        )
+    return "set NEO4J_VECTOR_DIMENSIONS to the model's width, or OPENAI_EMBEDDING_MODEL to another model"
 
 
 def _key(settings: Settings) -> str:

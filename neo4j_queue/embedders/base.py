@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import mul
 from typing import Protocol, Self
 
-from neo4j_queue.errors import InvalidAnswer
+from neo4j_queue.errors import InvalidAnswer, WrongWidth
 from neo4j_queue.rate_headers import RateHeaders
 
 # The vector index computes in single precision: a norm outside of these squares to zero or to infinity there,
@@ -75,7 +75,8 @@ class Embedder(Protocol):
         """The vectors of some texts, in their order: every one finite, of full length, and not zero.
 
         Sends one request and never repeats it. Raises what went wrong as it came (`errors.classify` tells
-        what it means), `InvalidAnswer` for an answer that cannot be used. No text may be blank.
+        what it means), `InvalidAnswer` for an answer that cannot be used, `WrongWidth` when the settings are
+        to blame for that. No text may be blank.
         """
 
     def close(self) -> None:
@@ -86,19 +87,30 @@ def validated(pairs: Iterable[tuple[object, object]], count: int, dimensions: in
     """The vectors of an answer, paired with `count` texts by index. Raises `InvalidAnswer`.
 
     Every index from 0 to `count` - 1 must come exactly once, in any order: providers answer short, shuffled
-    and doubled, and a vector stored with the wrong text is never found out.
+    and doubled, and a vector stored with the wrong text is never found out. One vector of another width is such a
+    glitch too; when all are good but for their common width, that is `WrongWidth`.
     """
-    vectors: dict[int, list[float]] = {}
+    vectors: dict[int, object] = {}
     for index, vector in pairs:
         if type(index) is not int or not 0 <= index < count:
             given = str(index) if type(index) is int else f"of type {type(index).__name__}"
             raise InvalidAnswer(f"index {given} in the answer for {count} texts")
         if index in vectors:
             raise InvalidAnswer(f"index {index} comes twice in the answer for {count} texts")
-        vectors[index] = _checked(vector, dimensions, index)
+        vectors[index] = vector
     if len(vectors) != count:
         raise InvalidAnswer(f"{len(vectors)} vectors in the answer for {count} texts")
-    return [vectors[index] for index in range(count)]
+    width = _common_width(vectors.values()) or dimensions
+    checked = [_checked(vectors[index], width, index) for index in range(count)]
+    if width != dimensions:
+        raise WrongWidth(width, dimensions)
+    return checked
+
+
+def _common_width(vectors: Iterable[object]) -> int | None:
+    """The width that all of them have; None when it is not one, or when something else is among them."""
+    widths = {len(vector) if isinstance(vector, list) else None for vector in vectors}
+    return widths.pop() if len(widths) == 1 else None
 
 
 def _checked(vector: object, dimensions: int, index: int) -> list[float]:

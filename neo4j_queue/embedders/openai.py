@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from neo4j_queue.embedders.base import Answer, ModelSpec, Profile, validated
 from neo4j_queue.embedders.profiles import is_openai
-from neo4j_queue.errors import ErrorBody, InvalidAnswer
+from neo4j_queue.errors import ErrorBody, InvalidAnswer, WrongWidth
 from neo4j_queue.rate_headers import RateHeaders
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ class OpenAIEmbedder:
         base_url: str,
         api_key: str,
         timeout_s: float,
+        width_advice: str,
     ) -> None:
         """`name` is the model as the server knows it; `requested_dimensions` is sent only when it is not
-        None.
+        None. `width_advice`: what to do when the model's vectors are not as wide as configured.
 
         `timeout_s` bounds a whole request: connecting, sending, waiting and reading.
         """
@@ -51,6 +52,7 @@ class OpenAIEmbedder:
         self._base_url = base_url
         self._api_key = api_key
         self._timeout_s = timeout_s
+        self._width_advice = width_advice
         # base64 is four times cheaper to read. Other servers are known to answer it with wrong widths or a
         # 400.
         self._base64 = is_openai(base_url)
@@ -122,6 +124,8 @@ class OpenAIEmbedder:
             problem.status = response.status_code
             problem.request_id = request_id
             problem.request = response.request
+            if isinstance(problem, WrongWidth):
+                problem.model, problem.advice = self.model, self._width_advice
             raise
         usage = body.get("usage")
         tokens = usage.get("total_tokens") if isinstance(usage, dict) else None

@@ -55,6 +55,38 @@ def test_redis_killed_and_started_empty(
     all_embedded(world, 100)
 
 
+def test_an_absence_of_redis_is_two_lines_of_each_process(
+    make_world: MakeWorld, services: LocalServices
+) -> None:
+    """Worker and beat say that it is away and that they try again, and then that it is back; nothing has a stack.
+
+    Guards: `outage.screen`, without which there are a line for each try and a stack for each tick, and `ALONE` of
+    `tasks.consumer`, without which a restart asks Redis for other workers.
+    """
+    world = make_world()
+    processes = [world.celery.control(), world.celery.beat(), world.celery.embed()]
+    wait_until(lambda: world.queue.workers(), within_s=20, what="ticks come through")
+    known = [len(each.lines()) for each in processes]
+    services.redis.kill()
+    for each in processes:
+        wait_until(lambda each=each: each.events("broker_away"), within_s=10, what=f"{each.name} has noticed")
+    time.sleep(AWAY_S)
+    services.redis.start()
+    for each in processes:
+        wait_until(lambda each=each: each.events("broker_back"), within_s=10, what=f"{each.name} is back")
+    for each, before in zip(processes, known, strict=True):
+        lines = each.lines()[before:]
+        assert [line for line in lines if "stack" in line] == []
+        events = [line["event"] for line in lines]
+        assert (events.count("broker_away"), events.count("broker_back")) == (1, 1)
+        assert [event for event in events if "Trying" in event or "mingle" in event] == []
+        (away,) = each.events("broker_away")
+        assert away["error"]
+        assert "until it is back" in away["retries"]
+
+
+# Several ticks and tries.
+AWAY_S = 4.0
 # B2. Longer than the socket timeouts of celeryconfig.py, one after the other.
 FROZEN_S = 20.0
 
@@ -94,7 +126,7 @@ def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
             what="nothing is stuck as leased",
         )
         wait_until(lambda: time.monotonic() > until, within_s=FROZEN_S, what="it was frozen for long")
-        assert any("Timeout" in str(line) for line in beat.lines()), "longer than the patience of who sends"
+        assert "Timeout" in beat.events("broker_away")[0]["error"], "longer than the patience of who sends"
     finally:
         os.kill(pid, signal.SIGCONT)
     all_embedded(world, 50)

@@ -56,6 +56,30 @@ def test_a_failed_job_says_which_limits_are_in_force(make_bench: MakeBench, line
     assert (failed["will_retry"], failed["attempt"]) == (True, 1)
 
 
+def test_jobs_that_failed_by_one_request_show_its_stack_once(make_bench: MakeBench, lines: Lines) -> None:
+    """The others name the job that has it; each job's node has it whole. Another request has a stack of its own.
+
+    Guard: `told` in `Journal.settled`. Without it a batch of 256 is two megabytes of log.
+    """
+    bench = make_bench(embed_batch_size=3)
+    bench.create(*"abcde")
+    bench.provider.reply_always(error(500))
+    bench.step()
+    failed = of(lines, "embedding_job_failed")
+    whole = [line for line in failed if line["stack"].count("\n") > 1]
+    assert [line["lease_token"] for line in whole] == list(
+        dict.fromkeys(line["lease_token"] for line in failed)
+    )
+    assert (len(whole), len(failed)) == (2, 5)
+    first = {line["lease_token"]: line["job_id"] for line in whole}
+    for line in failed:
+        if line not in whole:
+            assert line["stack"].startswith(
+                f"as of job {first[line['lease_token']]}: openai.InternalServerError"
+            )
+    assert all(job["error_stack"].count("\n") > 1 for job in bench.queue.jobs())
+
+
 def test_jobs_that_are_given_back_are_named_with_their_entities(bench: Bench, lines: Lines) -> None:
     bench.create("a", "b")
     bench.provider.reply_next(error(429))

@@ -103,8 +103,8 @@ def the_lease(database: Database, token: str) -> dict[str, Any]:
 def fault(category: ErrorCategory = ErrorCategory.TRANSIENT, **more: Any) -> Fault:
     """Some fault of a provider."""
     kind = FaultKind.ITEM if category is ErrorCategory.PERMANENT else FaultKind.OUTAGE
-    named: dict[str, Any] = {"error_type": "InternalServerError", "message": "it broke", **more}
-    return Fault(category=category, kind=kind, **named)
+    named: dict[str, Any] = {"kind": kind, "error_type": "InternalServerError", "message": "it broke", **more}
+    return Fault(category=category, **named)
 
 
 def failures(jobs: Sequence[LeasedJob], category: ErrorCategory = ErrorCategory.TRANSIENT) -> list[Failure]:

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable
 
 import pytest
+import redis
+from structlog.testing import capture_logs
 
 from neo4j_queue.control import FAIR_EVERY, OPEN_PER_SLOT, PRIORITIES
 from neo4j_queue.database import Database
 from neo4j_queue.jobs import Worker
 from neo4j_queue.pauses import LONGEST_S
 from neo4j_queue.queue import EmbedQueue
-from tasks import census, resources
+from tasks import census, resources, upkeep
 from tests.queue.scenery import (
     Clock,
     all_jobs,
@@ -284,6 +286,25 @@ def test_all_workers_are_asked_once_a_minute_whichever_process_asks(
         census.take()
         clock.advance(20_000)
     assert asked == [None, ["w1"], ["w1"], None, ["w1"], ["w1"]]
+
+
+def test_a_census_that_the_broker_cut_short_says_nothing_of_the_workers(
+    queue: EmbedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: `BROKER_ERRORS` in `census.take`. Without it the heartbeat ends with an error of Redis and its stack."""
+
+    def broadcast(*_: object, **__: object) -> None:
+        raise redis.ConnectionError("Connection closed by server.")
+
+    monkeypatch.setattr(census.app.control, "broadcast", broadcast)
+    monkeypatch.setattr(resources, "queue", lambda: queue)
+    monkeypatch.setattr(census, "_refreshed_at", float("-inf"))
+    queue.record_census([Worker("w1", 1)])
+    with capture_logs() as lines:
+        assert upkeep.heartbeat() == {"skipped": "the broker is away"}
+        assert census.refresh() is False
+    assert [line["event"] for line in lines] == ["census_not_taken"] * 2
+    assert [worker.name for worker in queue.workers()] == ["w1"]
 
 
 @pytest.mark.parametrize("slots", [0, 1])

@@ -34,6 +34,7 @@ from tests.queue.scenery import (
 
 SHALLOW, DEEP = 1_000, 100_000
 BATCH = 100
+LISTED = 20
 # What sorts or scans a whole queue.
 SORTS = {"Sort", "Top", "PartialSort", "PartialTop"}
 WIPE = (
@@ -129,7 +130,7 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.enqueue([request(n, priority=9) for n in fresh])
     queue.retry_failed(limit=10)
     queue.retry_failed(ids=work.ids[10:20])
-    queue.jobs(status="processing")
+    queue.jobs(limit=LISTED)
     queue.jobs(entity_uid=request(fresh[0]).entity_uid, status="pending")
     leased(queue)
     clock.advance(100_001)
@@ -189,7 +190,8 @@ BOUNDED = [
     "jobs/failed",
     "jobs/retry_failed",
     "jobs/list_by_entity",
-    "jobs/list_by_status",
+    "jobs/list_ended",
+    "jobs/list_unfinished",
     "jobs/of_entities",
     "jobs/due",
     "retention/expired",
@@ -227,6 +229,19 @@ def test_the_candidates_of_a_lease_come_from_the_index_in_its_order(measured: Me
         assert profile.rows <= read <= 2 * profile.rows
         # Each row costs its index entry and four properties.
         assert profile.hits <= 6 * profile.rows
+
+
+@pytest.mark.parametrize("depth", [SHALLOW, DEEP])
+def test_jobs_are_listed_in_the_order_of_an_index(measured: Measured, depth: int) -> None:
+    """The last to end come straight from it, the last due from ten pieces of it, one for each priority. Fails with
+    `ORDER BY j.created_at`, for which all jobs of the state are read and sorted."""
+    for profile in measured[depth]["jobs/list_ended"]:
+        assert profile.of(*SORTS) == []
+        assert sum(int(operator["rows"]) for operator in profile.of("NodeIndexSeek")) <= LISTED
+    for profile in measured[depth]["jobs/list_unfinished"]:
+        assert len(profile.of(*SORTS)) <= 1, "none but that of what was read"
+        assert sum(int(operator["rows"]) for operator in profile.of("NodeIndexSeek")) <= 10 * LISTED
+    assert max(profile.rows for profile in measured[depth]["jobs/list_ended"]) == LISTED
 
 
 def test_the_profiles_can_show_a_sort(services: LocalServices, measured: Measured) -> None:

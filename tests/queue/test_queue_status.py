@@ -1,16 +1,17 @@
 """What the queue says about itself, and whose clock it goes by."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
-from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.errors import ErrorCategory, FaultKind
 from neo4j_queue.health import HealthState
-from neo4j_queue.jobs import QueueStatus
+from neo4j_queue.jobs import QueueStatus, Status
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
@@ -18,6 +19,7 @@ from tests.queue.scenery import (
     Clock,
     all_jobs,
     failures,
+    fault,
     leased,
     make_jobs,
     request,
@@ -149,15 +151,26 @@ def test_all_times_are_the_servers(
 
 
 def test_jobs_are_listed_by_state_and_entity_newest_first(queue: EmbedQueue, clock: Clock) -> None:
-    ids = []
+    """Newest by when they ended, or were due: `listing.time_of`."""
+    ids: list[str] = []
+
+    def listed(**selection: Any) -> list[int]:
+        return [ids.index(job["id"]) for job in queue.jobs(**selection)]
+
     for n in range(3):
         ids += [result.id for result in queue.enqueue(request(n))]
         clock.advance(1)
     work = running(queue)
-    queue.complete(work.token, work.ids[:1])
-    assert [job["id"] for job in queue.jobs()] == ids[::-1]
-    assert [job["id"] for job in queue.jobs(limit=1)] == ids[2:]
-    assert [job["id"] for job in queue.jobs(status="completed")] == work.ids[:1]
+    queue.complete(work.token, ids[:1])
+    clock.advance(1)
+    queue.fail(work.token, failures([job for job in work.jobs if job.id == ids[1]], ErrorCategory.PERMANENT))
+    for priority in (9, 0):
+        clock.advance(1)
+        ids += [result.id for result in queue.enqueue(request(len(ids), priority=priority))]
+    assert listed() == [4, 3, 1, 0, 2]
+    assert listed(limit=3) == [4, 3, 1]
+    assert [listed(status=status) for status in Status] == [[4, 3], [2], [0], [1]]
+    assert listed(status="pending", limit=1) == [4]
     assert [job["id"] for job in queue.jobs(entity_uid=request(1).entity_uid)] == [ids[1]]
     job = queue.job(ids[0])
     assert job is not None
@@ -222,7 +235,7 @@ def test_a_halted_queue_is_critical(queue: EmbedQueue) -> None:
 
 
 def test_halt_and_resume_are_logged_as_changes_of_health_once(queue: EmbedQueue, jobs_db: Database) -> None:
-    """E1. Guard: `EmbedQueue._tell_health`. Without it a halt is CRITICAL for whoever asks, and nothing says so."""
+    """E1. Guard: `Control._tell_health`. Without it a halt is CRITICAL for whoever asks, and nothing says so."""
     with capture_logs() as logs:
         queue.halt("bad key")
         queue.halt("again")
@@ -241,19 +254,50 @@ def test_halt_and_resume_are_logged_as_changes_of_health_once(queue: EmbedQueue,
     assert changes[0]["reasons"] == ("halted: bad key",)
 
 
-def test_a_provider_at_rest_is_a_change_of_health_with_the_next_verdict(
-    queue: EmbedQueue, jobs_db: Database
+@pytest.mark.parametrize("ended_by", ["probe", "resume", "late resume"])
+def test_a_provider_at_rest_is_a_change_of_health_at_once_and_once(
+    queue: EmbedQueue, clock: Clock, ended_by: str
 ) -> None:
+    """A quota that is used up leaves no verdict that could tell it: without `_tell_health` in `provider_failed` the log
+    says nothing for as long as it lasts, and in `provider_works` and `resume` nothing of its end."""
+
+    def quota() -> None:
+        work = running(queue)
+        news = queue.control.provider_failed(work.token, work.ids, fault(kind=FaultKind.QUOTA), to_open=1)
+        assert news is not None
+        assert news.begins
+        queue.release(work.token, work.ids)
+
     queue.enqueue(requests(2))
+    with capture_logs() as logs:
+        quota()
+        assert [line["state"] for line in changes(logs)] == ["DEGRADED"]
+        clock.advance(61_000)
+        if ended_by == "probe":
+            quota()
+            assert len(changes(logs)) == 1, "the second round is no change"
+            clock.advance(121_000)
+            assert queue.control.provider_works(running(queue).token) == "quota"
+        else:
+            clock.advance(-60_000 if ended_by == "resume" else 0)
+            queue.resume()
+    assert [(line["before"], line["state"], line["log_level"]) for line in changes(logs)] == [
+        ("HEALTHY", "DEGRADED", "warning"),
+        ("DEGRADED", "HEALTHY", "info"),
+    ]
+    assert changes(logs)[0]["reasons"][0].startswith("at rest, a probe goes out by itself: quota")
+
+
+def changes(logs: Sequence[Any]) -> list[Any]:
+    return [line for line in logs if line["event"] == "health_changed"]
+
+
+def test_a_rate_limit_is_no_change_of_health(queue: EmbedQueue) -> None:
+    queue.enqueue(requests(1))
     work = running(queue)
-    jobs_db.write("MATCH (c:QueueControl) SET c.trouble = 'outage'")
-    change = queue.fail(work.token, failures(work.jobs[:1])).health
-    assert change is not None
-    assert change.after.state == HealthState.DEGRADED
-    jobs_db.write("MATCH (c:QueueControl) REMOVE c.trouble")
-    change = queue.complete(work.token, work.ids[1:]).health
-    assert change is not None
-    assert (change.before, change.after.state) == (HealthState.DEGRADED, HealthState.HEALTHY)
+    with capture_logs() as logs:
+        queue.control.provider_failed(work.token, work.ids, fault(kind=FaultKind.RATE_LIMIT), to_open=1)
+    assert changes(logs) == []
 
 
 def test_the_window_keeps_the_last_hundred(queue: EmbedQueue, jobs_db: Database) -> None:

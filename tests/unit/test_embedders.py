@@ -26,7 +26,7 @@ from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, RUN_BYTES, LocalEmbedd
 from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, PROFILES, profile_for
-from neo4j_queue.errors import InvalidAnswer, SettingsError
+from neo4j_queue.errors import InvalidAnswer, SettingsError, WrongWidth
 from neo4j_queue.rate_headers import RateHeaders
 from neo4j_queue.settings import PROFILE_NAMES, Settings
 
@@ -223,6 +223,37 @@ def test_an_answer_that_is_not_one_good_vector_per_text_is_refused(
     """C8."""
     with pytest.raises(InvalidAnswer):
         validated(pairs, 2, 2)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_vectors_that_are_good_but_for_their_common_width_tell_it(width: int) -> None:
+    """One text is enough: nothing else is known of the model."""
+    for count in (1, 2):
+        with pytest.raises(WrongWidth) as raised:
+            validated([(n, [1.0] * width) for n in range(count)], count, 2)
+        assert (raised.value.given, raised.value.configured) == (width, 2)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(0, [1.0]), (1, [1.0, 0.0])],
+        [(0, [1.0]), (1, [1.0, 0.0, 0.0])],
+        [(0, []), (1, [])],
+        [(0, [1.0]), (1, None)],
+        [(0, [1.0]), (1, [0.0])],
+        [(0, [1.0]), (1, [math.nan])],
+        [(0, [1.0]), (0, [1.0])],
+        [(0, [1.0])],
+    ],
+    ids=str,
+)
+def test_an_answer_that_is_odd_in_any_other_way_says_nothing_of_the_model(
+    pairs: list[tuple[object, object]],
+) -> None:
+    with pytest.raises(InvalidAnswer) as raised:
+        validated(pairs, 2, 2)
+    assert type(raised.value) is InvalidAnswer
 
 
 numbers = st.floats() | st.integers() | st.just(10**400) | st.none() | st.booleans()

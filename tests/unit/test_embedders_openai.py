@@ -14,7 +14,7 @@ from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM
-from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, classify
+from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, WrongWidth, classify
 from neo4j_queue.mock_provider import MANGLES, ProviderServer, Reply, error, mangled, vector_for
 from neo4j_queue.rate_headers import RateHeaders
 
@@ -45,6 +45,7 @@ def make(server: ProviderServer) -> Iterator[Make]:
             "base_url": server.url,
             "api_key": "sk-test-0123456789abcdef",
             "timeout_s": 10.0,
+            "width_advice": "do this",
         }
         dimensions = changes.pop("dimensions", DIMENSIONS)
         made.append(OpenAIEmbedder(ModelSpec("openai", "m", dimensions), CUSTOM, **(options | changes)))
@@ -118,9 +119,16 @@ def test_a_shuffled_answer_is_put_in_order(server: ProviderServer, make: Make) -
     assert make().embed(TEXTS).vectors == [vector_for(text, DIMENSIONS) for text in TEXTS]
 
 
-def test_a_wrong_width_is_told_with_both_numbers(make: Make) -> None:
-    with pytest.raises(InvalidAnswer, match="8 dimensions, 16 are configured"):
-        make(dimensions=16).embed(["text"])
+def test_a_wrong_width_of_all_vectors_is_the_configurations_and_told_with_both_numbers(make: Make) -> None:
+    with pytest.raises(WrongWidth) as raised:
+        make(dimensions=16).embed(TEXTS)
+
+    fault = classify(raised.value)
+    assert (fault.category, fault.kind) == (ErrorCategory.CRITICAL, FaultKind.CONFIGURATION)
+    assert (fault.status, fault.request_id, fault.error_type) == (200, "req-1", "WrongWidth")
+    assert fault.message == (
+        "m is configured with 16 dimensions (NEO4J_VECTOR_DIMENSIONS), its vectors have 8: do this"
+    )
 
 
 def test_one_call_is_one_request_whatever_comes_back(server: ProviderServer, make: Make) -> None:
@@ -296,6 +304,7 @@ def test_a_server_that_reads_slowly_is_left_at_the_deadline() -> None:
             base_url=f"http://127.0.0.1:{listener.getsockname()[1]}/v1",
             api_key="k",
             timeout_s=DEADLINE_S,
+            width_advice="",
         )
         embedder.warm_up()
         started = time.monotonic()

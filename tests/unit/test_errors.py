@@ -26,6 +26,7 @@ from neo4j_queue.errors import (
     SettingsError,
     TemporarilyUnavailable,
     UnembeddableText,
+    WrongWidth,
     classify,
 )
 
@@ -85,6 +86,7 @@ def test_an_error_of_the_database_server_by_its_code(
         (EntityNotFound("Ada"), FaultKind.ITEM, P),
         (UnembeddableText("the text is blank"), FaultKind.ITEM, P),
         (InvalidAnswer("short"), FaultKind.ANSWER, T),
+        (WrongWidth(8, 16), FaultKind.CONFIGURATION, C),
         (openai.OpenAIError("no key"), FaultKind.CONFIGURATION, C),
         (ConnectionResetError("peer"), FaultKind.OUTAGE, T),
         (TimeoutError("late"), FaultKind.OUTAGE, T),
