@@ -10,7 +10,7 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.control import LeaseFacts, Limits, budget_of, may_ask_more, with_margin
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import rows
+from neo4j_queue.database import rows, the_row
 from neo4j_queue.provider_report import GOOD_FOR_MS, WINDOW_MS
 
 
@@ -23,8 +23,11 @@ class Booking:
     now: int | None
 
     def facts(self, tx: ManagedTransaction, *, texts: bool = False) -> LeaseFacts:
-        """Takes the control lock and reads what every judgement needs, and the `texts` in hand if they are wanted."""
-        (row,) = rows(
+        """Takes the control lock and reads what every judgement needs, and the `texts` in hand if they are wanted.
+
+        Raises `SettingsError` when `init` never ran on the jobs database.
+        """
+        judged = rows(
             tx,
             statement("jobs/lease_judge"),
             interval_ms=self.limits.window_ms,
@@ -34,7 +37,7 @@ class Booking:
             texts=texts,
             now=self.now,
         )
-        return LeaseFacts(**row.data())
+        return LeaseFacts(**the_row(judged).data())
 
     def more(self, tx: ManagedTransaction, token: str, requests: int, *, probe: bool) -> bool:
         """Books further requests on a running lease (that of a probe?), if all of them are allowed now."""

@@ -124,7 +124,10 @@ def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> 
     changed. The lock on the health node is held until the commit: each transition is seen by exactly one caller.
     """
     newest = list(reversed(verdicts))[:WINDOW]
-    (row,) = rows(tx, statement("health/record"), verdicts=newest, window=WINDOW, ok=OK in verdicts, now=now)
+    recorded = rows(
+        tx, statement("health/record"), verdicts=newest, window=WINDOW, ok=OK in verdicts, now=now
+    )
+    row = the_row(recorded)
     health = _judged(row)
     before = HealthState(row["state"])
     if health.state is before:

@@ -22,7 +22,8 @@ def search(
 ) -> None:
     """Find the entities nearest in meaning to a query, best first.
 
-    The query is embedded by the configured provider. Exit code 1 when nothing is found.
+    The query is embedded by the configured provider, within the rate limit that it shares with the workers. Exit
+    code 1 when nothing is found, 75 when that limit leaves no room for EMBED_REQUEST_TIMEOUT_MS.
 
     \b
     Examples:
@@ -31,18 +32,13 @@ def search(
     """
     from neo4j.exceptions import ClientError
 
-    from neo4j_queue.embedders import open_embedder
-
     if not query.strip():
         raise typer.BadParameter("is blank", param_hint="QUERY")
     with session.open_both() as both:
-        embedder = open_embedder(both.settings)
         try:
-            hits = both.graph.search(query, limit, embed=lambda text: embedder.embed([text]).vectors[0])
+            hits = both.graph.search(query, limit)
         except ClientError as error:
             _explain(both, error)
-        finally:
-            embedder.close()
         snippets = [" ".join(both.graph.recipe.text(hit.properties).split())[:SNIPPET_CHARS] for hit in hits]
     if json:
         output.print_json(

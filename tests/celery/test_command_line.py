@@ -13,6 +13,7 @@ import pytest
 
 from neo4j_queue.agreement import fingerprint
 from neo4j_queue.jobs import JobRequest, Worker
+from neo4j_queue.mock_provider import ProviderServer
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import ROOT
 from tests.waiting import wait_until
@@ -22,7 +23,7 @@ STATUS_KEYS = [
     "halted", "paused_until", "workers", "coverage",
 ]  # fmt: skip
 
-REFUSED = 78
+NOTHING, TEMPORARY, REFUSED = 1, 75, 78
 # A worker in the census counts for minutes, however slowly a command starts.
 LONG_REMEMBERED = {"EMBED_JOB_HEARTBEAT_INTERVAL_MS": "120000", "EMBED_JOB_LOCK_DURATION_MS": "300000"}
 
@@ -298,6 +299,18 @@ def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World,
     assert len(hits) == 2
     assert hits[0]["score"] > 0.99
     assert "e1" in run("search", text)
+
+
+def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: ProviderServer) -> None:
+    """C12. Guard: that the search is booked. Without it the second one asks the provider too."""
+    asked = {
+        "EMBEDDING_PROVIDER": "openai", "OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "of-no-worth",
+        "OPENAI_EMBEDDING_MODEL": "test-model", "NEO4J_VECTOR_DIMENSIONS": "256",
+        "EMBEDDING_RATE_LIMIT_TOKENS": "1", "EMBED_REQUEST_TIMEOUT_MS": "1000",
+    }  # fmt: skip
+    run("search", "one", code=NOTHING, **asked)
+    assert "no room for a search" in run("search", "two", both=True, code=TEMPORARY, **asked)
+    assert provider.inputs == ["one"]
 
 
 def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:
