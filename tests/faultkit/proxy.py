@@ -68,6 +68,8 @@ class TcpProxy:
         self._closed = False
         # How many answers were lost, so that a test can see that its fault took place.
         self.lost = 0
+        # How many connections could not be made, because the target was away.
+        self.refused = 0
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
@@ -130,6 +132,7 @@ class TcpProxy:
             try:
                 server = socket.create_connection(self._target, CONNECT_TIMEOUT_S)
             except OSError:  # the target is away: so are we
+                self.refused += 1
                 client.close()
                 continue
             for side in (client, server):
