@@ -36,6 +36,7 @@ LIVENESS_AFTER_S = 10.0
 STATEMENT_TIMEOUT_S = 55.0
 
 T = TypeVar("T")
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,10 @@ class Database:
     def read(self, query: str, **parameters: Any) -> list[Record]:
         """The rows of a reading statement (managed transaction: transient errors are repeated)."""
         return self.transaction(lambda tx: rows(tx, query, **parameters), access=neo4j.READ_ACCESS)
+
+    def read_packed(self, query: str, **parameters: Any) -> list[Row]:
+        """As `read`, for a statement that collects its rows: see `packed`."""
+        return self.transaction(lambda tx: packed(tx, query, **parameters), access=neo4j.READ_ACCESS)
 
     def write(self, query: str, **parameters: Any) -> list[Record]:
         """The rows of a writing statement (managed transaction: transient errors are repeated)."""
@@ -221,6 +226,16 @@ def _is_strange(error: BaseException) -> bool:
 def rows(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Record]:
     """All rows of one statement inside a transaction."""
     return list(tx.run(query, _quiet(parameters)))
+
+
+def packed(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Row]:
+    """All rows of a statement that collects them into the `rows` of one record.
+
+    For those that answer hundreds: every record is a message, and the driver takes each from the socket by itself,
+    which costs it more than twenty of their values.
+    """
+    (record,) = tx.run(query, _quiet(parameters))
+    return list(record["rows"])
 
 
 def the_row(found: Sequence[Record]) -> Record:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from neo4j import ManagedTransaction, Record
+from neo4j import ManagedTransaction
 
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import rows
+from neo4j_queue.database import Row, packed
 from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, EnqueueResult, JobRequest, Status
 
 T = TypeVar("T")
@@ -83,12 +83,12 @@ class Enqueueing:
             for n, request in enumerate(self.page)
         ]
 
-    def _merge(self, tx: ManagedTransaction, wanted: Sequence[dict[str, Any]]) -> dict[int, Record]:
+    def _merge(self, tx: ManagedTransaction, wanted: Sequence[dict[str, Any]]) -> dict[int, Row]:
         """The jobs that stand, by row."""
         if not wanted:
             return {}
         common = {"max_attempts": self.max_attempts, "now": self.now}
-        return {job["row"]: job for job in rows(tx, statement("jobs/enqueue"), rows=wanted, **common)}
+        return {job["row"]: job for job in packed(tx, statement("jobs/enqueue"), rows=wanted, **common)}
 
     def _requeue(self, tx: ManagedTransaction, changing: Sequence[dict[str, Any]]) -> dict[int, bool | None]:
         """Which were queued again, by row; None or no entry: gone."""
@@ -96,7 +96,7 @@ class Enqueueing:
             return {}
         common = {"max_attempts": self.max_attempts, "now": self.now}
         return {
-            job["row"]: job["again"] for job in rows(tx, statement("jobs/requeue"), rows=changing, **common)
+            job["row"]: job["again"] for job in packed(tx, statement("jobs/requeue"), rows=changing, **common)
         }
 
     def _outcome(self, job: Mapping[str, Any], again: Mapping[int, bool | None]) -> Enqueued:

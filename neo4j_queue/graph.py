@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from neo4j import ManagedTransaction, Record
+from neo4j import ManagedTransaction
 
 from neo4j_queue.bulk import Bulk
-from neo4j_queue.database import Database, rows
+from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.entities import (
     RESERVED_PROPERTIES,
@@ -201,7 +201,7 @@ class EntityGraph(EntityVectors):
     # --- Writing, inside one transaction -----------------------------------------------------------------
 
     def _change(
-        self, work: Callable[[ManagedTransaction], list[Record]], priority: int
+        self, work: Callable[[ManagedTransaction], list[Row]], priority: int
     ) -> dict[str, EntityResult]:
         """Runs a change, settles the outbox in the same transaction, and hands over after the commit."""
         for _ in range(ROUNDS):
@@ -212,12 +212,12 @@ class EntityGraph(EntityVectors):
             return self._handed_over(written, priority)
         raise TimeoutError("an entity was deleted each time while it was being written")
 
-    def _merge(self, tx: ManagedTransaction, name: str, changes: Mapping[str, Any]) -> list[Record]:
+    def _merge(self, tx: ManagedTransaction, name: str, changes: Mapping[str, Any]) -> list[Row]:
         # The order is the lock order: writers of the same entities wait for one another and never deadlock.
         batch = Bulk({"uid": uid, "properties": changes[uid]} for uid in sorted(changes))
-        return rows(tx, self._statement(name), rows=batch, properties=list(self.recipe.properties))
+        return packed(tx, self._statement(name), rows=batch, properties=list(self.recipe.properties))
 
-    def _settle(self, tx: ManagedTransaction, written: list[Record]) -> list[tuple[EntityText, Change]]:
+    def _settle(self, tx: ManagedTransaction, written: list[Row]) -> list[tuple[EntityText, Change]]:
         """Marks what needs a vector and unmarks what has its vector again."""
         if any(row["uid"] is None for row in written):
             raise _Vanished
@@ -246,7 +246,7 @@ class EntityGraph(EntityVectors):
     ) -> list[str]:
         chosen: list[str] = []
 
-        def work(tx: ManagedTransaction) -> list[Record]:
+        def work(tx: ManagedTransaction) -> list[Row]:
             found = rows(tx, self._statement("lock_observations"), uid=name)
             if not found:
                 raise EntityNotFound(name)
@@ -272,8 +272,8 @@ class EntityGraph(EntityVectors):
                     there = {text["uid"] for text in self._current(tx, (each.source, each.target))}
                     raise EntityNotFound(each.source if each.source not in there else each.target)
 
-    def _current(self, tx: ManagedTransaction, uids: Sequence[str]) -> list[Record]:
-        found = rows(tx, self._statement("read_texts"), uids=list(uids), properties=[])
+    def _current(self, tx: ManagedTransaction, uids: Sequence[str]) -> list[Row]:
+        found = packed(tx, self._statement("read_texts"), uids=list(uids), properties=[])
         return [row for row in found if not row["deleted"]]
 
     # --- What callers give -------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class _Vanished(Exception):
     """An entity was deleted between its match and its lock: the transaction is rolled back and run anew."""
 
 
-def _change_of(row: Record) -> Change:
+def _change_of(row: Row) -> Change:
     if row["created"]:
         return Change.CREATED
     return Change.UPDATED if row["changed"] else Change.UNCHANGED

@@ -21,7 +21,7 @@ from neo4j_queue.control import (
     order_of_priorities,
 )
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import rows
+from neo4j_queue.database import packed, rows
 from neo4j_queue.jobs import Lease, LeaseResult
 
 NOTHING_DUE = "nothing due"
@@ -113,7 +113,7 @@ class Leasing:
         order = order_of_priorities(facts.turn + 1)
         if allowance.probe:
             order = order_for_probes(facts.trouble_rounds)
-        found = rows(
+        found = packed(
             tx,
             statement("jobs/lease_candidates"),
             priorities=list(order),

@@ -365,7 +365,7 @@ class EmbedQueue:
     def states_of(self, requests: Sequence[JobRequest]) -> dict[tuple[str, str], str]:
         """The status of the jobs that stand for these requests, by (entity_uid, version)."""
         keys = [{"entity_uid": r.entity_uid, "model": r.model, "version": r.version} for r in requests]
-        found = self.database.read(statement("jobs/of_entities"), keys=keys)
+        found = self.database.read_packed(statement("jobs/of_entities"), keys=keys)
         return {(row["entity_uid"], row["version"]): row["status"] for row in found}
 
     # -- census --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import health
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, rows
+from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.errors import ErrorCategory, Fault
 from neo4j_queue.jobs import (
     FailedJob,
@@ -104,12 +104,12 @@ class Settling:
 
     def _store(
         self, tx: ManagedTransaction, name: str, given: Sequence[dict[str, Any]], **more: Any
-    ) -> list[Any]:
+    ) -> list[Row]:
         """Runs a fenced statement over jobs, in the order of their ids (the lock order); no jobs, no query."""
         if not given:
             return []
         ordered = sorted(given, key=lambda row: str(row["id"]))
-        return rows(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
+        return packed(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
 
     def _close(self, tx: ManagedTransaction, settled: int) -> bool:
         spent = self.spent

@@ -8,7 +8,7 @@ from neo4j import ManagedTransaction, Record
 
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, rows
+from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.entities import OUTBOX_LABEL, Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.survey import without_key
@@ -96,7 +96,7 @@ class EntityVectors:
         found = self.database.transaction(lambda tx: self._write(tx, ordered, exact=exact))
         return {(row["uid"], row["hash"]) for row in found}
 
-    def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Record]:
+    def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Row]:
         batch = Bulk(
             {
                 "uid": write.uid,
@@ -110,7 +110,7 @@ class EntityVectors:
         )
         if not exact:
             batch = self._judged_here(tx, batch)
-        return rows(
+        return packed(
             tx,
             self._statement("write_vectors"),
             writes=batch,
@@ -136,7 +136,7 @@ class EntityVectors:
         """The rows whose text is unchanged under the lock, each with the node it was judged for."""
         uids = Bulk(dict.fromkeys(row["uid"] for row in batch))
         properties = list(self.recipe.properties)
-        locked = rows(tx, self._statement("lock_sources"), uids=uids, properties=properties)
+        locked = packed(tx, self._statement("lock_sources"), uids=uids, properties=properties)
         nodes: dict[tuple[str, str], list[str]] = {}
         for found in locked:
             now = content_hash(self.recipe.text_of(found["source"]))
@@ -154,7 +154,7 @@ class EntityVectors:
 
     def _clear_pending(self, tx: ManagedTransaction, uids: Bulk[str]) -> int:
         properties = list(self.recipe.properties)
-        locked = rows(tx, self._statement("lock_pending"), uids=uids, properties=properties)
+        locked = packed(tx, self._statement("lock_pending"), uids=uids, properties=properties)
         done = Bulk(row["node"] for row in locked if row["deleted"] or self._text(row).fresh)
         if done:
             rows(tx, self._statement("unmark_pending"), nodes=done)
@@ -196,14 +196,14 @@ class EntityVectors:
         return statement(f"graph/{name}", label=self.label, key=self.key, **identifiers)
 
     def _texts(self, name: str, **parameters: Any) -> list[EntityText]:
-        found = self.database.read(
+        found = self.database.read_packed(
             self._statement(name), properties=list(self.recipe.properties), **parameters
         )
         return [
             replace(self._text(row), deleted=row["deleted"], known=bool(row.get("known"))) for row in found
         ]
 
-    def _text(self, row: Record) -> EntityText:
+    def _text(self, row: Row) -> EntityText:
         """The text behind one row of a statement that returns uid, source, embedded, hash and model."""
         text = self.recipe.text_of(row["source"])
         digest = content_hash(text)

@@ -1,6 +1,7 @@
 """Every Cypher statement of the product: one per file, named after the method that runs it.
 
-A file starts with a header of `//` lines (parameters, rows, lock order). Labels, property keys and index
+A file starts with a header of `//` lines (parameters, rows, lock order). `packed` in the place of `rows`: they come in
+one record, see `database.packed`. Labels, property keys and index
 names cannot be Cypher parameters, so a statement that needs the user's own names holds a placeholder such as
 `__LABEL__`, which `statement` replaces by the quoted identifier.
 """

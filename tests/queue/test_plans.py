@@ -81,6 +81,11 @@ def _flattened(plan: Plan) -> Iterator[Plan]:
         yield from _flattened(child)
 
 
+def _count(found: list[Record]) -> int:
+    """How many rows there are, one by one or packed."""
+    return len(found[0]["rows"]) if found and found[0].keys() == ["rows"] else len(found)
+
+
 class ProfiledTransaction:
     """Hands the rows of a statement through and keeps its profile."""
 
@@ -93,7 +98,7 @@ class ProfiledTransaction:
         found = list(result)
         plan = result.consume().profile
         assert plan is not None
-        self._profiles[NAMES[query]].append(Profile(plan, len(found)))
+        self._profiles[NAMES[query]].append(Profile(plan, _count(found)))
         return found
 
 
@@ -259,6 +264,6 @@ def test_the_profiles_can_show_a_sort(services: LocalServices, measured: Measure
             {"priorities": [9], "limit": BATCH, "reach": BATCH, "passed": [], "now": BEGINNING + 10_000},
         )
         found = list(result)
-        profile = Profile(dict(result.consume().profile or {}), len(found))
+        profile = Profile(dict(result.consume().profile or {}), _count(found))
     assert profile.of(*SORTS)
     assert profile.hits > 6 * profile.rows

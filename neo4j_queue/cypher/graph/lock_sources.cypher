@@ -1,6 +1,6 @@
 // Locks current entities and reads their source values, for a fence that only the client can judge exactly.
 // parameters: uids, sorted; properties (names of the source properties)
-// rows:       node (element id), uid, source
+// packed:     node (element id), uid, source
 // locks:      entities in the order of `uids`, by the write of `_lock`
 UNWIND $uids AS uid
 MATCH (n:__LABEL__ {__KEY__: uid})
@@ -8,4 +8,4 @@ SET n._lock = true
 REMOVE n._lock
 WITH uid, n
 WHERE n.__KEY__ = uid AND n.validTo IS NULL
-RETURN elementId(n) AS node, uid, [name IN $properties | n[name]] AS source
+RETURN collect({node: elementId(n), uid: uid, source: [name IN $properties | n[name]]}) AS rows

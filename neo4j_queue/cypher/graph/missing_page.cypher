@@ -1,12 +1,12 @@
 // One page of the current entities that have no vector and are not in the outbox (written by other programs), in the
 // order of the key.
 // parameters: after (key, excluded), until (key), limit, properties (names of the source properties)
-// rows:       as of graph/read_texts
+// packed:     as of graph/read_texts
 // locks:      none
 // Without the hint a server that has just been emptied scans the label, less those of the other one, and sorts.
 MATCH (n:__LABEL__)
 USING INDEX n:__LABEL__(__KEY__)
 WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n.validTo IS NULL AND n.embedding IS NULL AND NOT n:EmbedPending
 WITH n ORDER BY n.__KEY__ LIMIT $limit
-RETURN n.__KEY__ AS uid, [name IN $properties | n[name]] AS source, false AS embedded, n.embedding_hash AS hash,
-  n.embedding_model AS model, false AS deleted
+RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], embedded: false,
+  hash: n.embedding_hash, model: n.embedding_model, deleted: false}) AS rows

@@ -1,6 +1,6 @@
 // Merges properties into current entities; a null removes the property.
 // parameters: rows [{uid, properties}], properties (names of the source properties)
-// rows:       as of graph/upsert; none for an entity that is not there
+// packed:     as of graph/upsert; none for an entity that is not there
 // locks:      entities in the order of `rows`, by the write of `_lock`
 UNWIND $rows AS row
 MATCH (n:__LABEL__ {__KEY__: row.uid})
@@ -14,5 +14,6 @@ WITH row, n, coalesce(any(
 ), true) AS changed
 SET n += row.properties
 WITH changed, n, n.embedding IS NOT NULL AS embedded
-RETURN elementId(n) AS node, n.__KEY__ AS uid, false AS created, changed, [name IN $properties | n[name]] AS source,
-  embedded, n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
+RETURN collect({node: elementId(n), uid: n.__KEY__, created: false, changed: changed,
+  source: [name IN $properties | n[name]], embedded: embedded, hash: n.embedding_hash,
+  model: n.embedding_model, pending: n:EmbedPending}) AS rows

@@ -1,6 +1,6 @@
 // Creates entities or merges properties into those that are there. A soft-deleted entity comes back.
 // parameters: rows [{uid, properties}] with distinct uids, properties (names of the source properties)
-// rows:       one for each current entity: node (element id), uid (null: deleted while we waited for its lock), created,
+// packed:     one for each current entity: node (element id), uid (null: deleted while we waited for its lock), created,
 //             changed, source, embedded, hash, model, pending
 // locks:      entities in the order of `rows` (sorted by uid by the caller): MERGE, and the write of `_created`
 UNWIND $rows AS row
@@ -19,5 +19,6 @@ WITH row, created, n, n.validTo IS NOT NULL OR coalesce(any(
 SET n += row.properties
 REMOVE n.validTo
 WITH created, changed, n, n.embedding IS NOT NULL AS embedded
-RETURN elementId(n) AS node, n.__KEY__ AS uid, created, changed, [name IN $properties | n[name]] AS source, embedded,
-  n.embedding_hash AS hash, n.embedding_model AS model, n:EmbedPending AS pending
+RETURN collect({node: elementId(n), uid: n.__KEY__, created: created, changed: changed,
+  source: [name IN $properties | n[name]], embedded: embedded, hash: n.embedding_hash,
+  model: n.embedding_model, pending: n:EmbedPending}) AS rows

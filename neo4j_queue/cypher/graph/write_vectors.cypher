@@ -2,7 +2,7 @@
 // parameters: writes [{uid, hash, vector, source, truncated}], sorted by uid; where values do not survive the way to a client and
 //             back (numbers, temporals), `node` (element id) stands for a fence judged by the caller in this transaction;
 //             properties (names of the source properties), model
-// rows:       uid, hash of each vector written
+// packed:     uid, hash of each vector written
 // locks:      entities in the order of `writes`, by the write of `_lock`. It must be a write of a value: removing a
 //             property whose name the database has never seen takes no lock, and the fence would be judged on the values
 //             before the wait.
@@ -20,4 +20,4 @@ CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
 SET n.embedding_model = $model, n.embedding_hash = row.hash, n.embedded_at = datetime.realtime().epochMillis,
   n.embedding_truncated = CASE WHEN row.truncated THEN true END
 REMOVE n:EmbedPending
-RETURN DISTINCT row.uid AS uid, row.hash AS hash
+RETURN collect(DISTINCT {uid: row.uid, hash: row.hash}) AS rows

@@ -1,6 +1,6 @@
 // Ends jobs as `completed`.
 // parameters: token, rows [{id, outcome}], now
-// rows:       id of each job that was completed; a job without a row was lost
+// packed:     id of each job that was completed; a job without a row was lost
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -12,4 +12,4 @@ WITH now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.
 SET j.status = 'completed', j.outcome = row.outcome, j.processed_at = now
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.error, j.error_category, j.error_type, j.error_status,
   j.error_stack
-RETURN j.id AS id
+RETURN collect({id: j.id}) AS rows

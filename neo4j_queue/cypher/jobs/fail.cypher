@@ -1,7 +1,7 @@
 // Records a verdict against jobs: one attempt counted, then back to `pending` after a delay, or `failed`.
 // parameters: token, now, rows [{id, reason (null = try again), delay_ms, error, error_category, error_type,
 //             error_status, error_stack}]
-// rows:       id, attempts, available_at of each job that took the verdict
+// packed:     id, attempts, available_at of each job that took the verdict
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -17,4 +17,4 @@ SET j.attempts = j.attempts + 1, j.error = row.error, j.error_category = row.err
   j.available_at = CASE WHEN row.reason IS NULL THEN now + row.delay_ms ELSE j.available_at END,
   j.processed_at = CASE WHEN row.reason IS NULL THEN null ELSE now END
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at
-RETURN j.id AS id, j.attempts AS attempts, j.available_at AS available_at
+RETURN collect({id: j.id, attempts: j.attempts, available_at: j.available_at}) AS rows

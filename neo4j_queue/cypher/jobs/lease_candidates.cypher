@@ -1,7 +1,7 @@
 // The next due jobs, straight from the index: the cost does not depend on the depth of the queue.
 // parameters: priorities (the order in which they are served), limit, reach (the most that are read of a priority),
 //             passed (texts that are passed over), now (epoch ms)
-// rows:       id, est_tokens, crashes, text (the content version)
+// packed:     id, est_tokens, crashes, text (the content version)
 // locks:      none of its own; the caller holds the control lock (jobs/lease_judge), so no one else leases
 // ORDER BY repeats the index's own order; with `available_at` alone the planner would sort every due job.
 UNWIND $priorities AS p
@@ -13,4 +13,5 @@ CALL (p) {
   RETURN j LIMIT $limit
 }
 WITH j LIMIT $limit
-RETURN j.id AS id, coalesce(j.est_tokens, 0) AS est_tokens, coalesce(j.crashes, 0) AS crashes, j.version AS text
+RETURN collect({id: j.id, est_tokens: coalesce(j.est_tokens, 0), crashes: coalesce(j.crashes, 0),
+  text: j.version}) AS rows

@@ -1,7 +1,7 @@
 // Gives jobs of one lease back, unjudged: due at once, at their old place, no attempt counted. With a delay they stand
 // back that long.
 // parameters: token, rows [{id}], noted (error properties to note on the jobs, or {}), delay_ms, now
-// rows:       id of each job that was given back
+// packed:     id of each job that was given back
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -15,4 +15,4 @@ SET j.status = 'pending', j.available_at = CASE $delay_ms
   ELSE coalesce($now, datetime.realtime().epochMillis) + $delay_ms END
 SET j += $noted
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at
-RETURN j.id AS id
+RETURN collect({id: j.id}) AS rows

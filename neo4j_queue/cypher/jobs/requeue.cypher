@@ -1,6 +1,6 @@
 // Queues ended jobs again as if they were new, and raises priorities; what is not so under the lock stays.
 // parameters: rows [{row, id, priority, force, est_tokens}], max_attempts, now
-// rows:       row, again (queued again?) of each job; no row, or null: the clean-up has removed it meanwhile
+// packed:     row, again (queued again?) of each job; no row, or null: the clean-up has removed it meanwhile
 // locks:      jobs in the order of `rows`
 UNWIND $rows AS row
 MATCH (j:EmbedJob {id: row.id})
@@ -13,4 +13,4 @@ FOREACH (_ IN CASE WHEN again THEN [1] ELSE [] END |
     j.est_tokens = row.est_tokens
   REMOVE j.processed_at, j.outcome, j.failure_reason, j.error, j.error_category, j.error_type, j.error_status,
     j.error_stack, j.lease_token, j.leased_at, j.started_at, j.lock_owner, j.lock_until)
-RETURN row.row AS row, again
+RETURN collect({row: row.row, again: again}) AS rows
