@@ -338,7 +338,7 @@ def test_an_enqueue_that_waits_for_the_clean_up_makes_the_job_anew(
     guarded: bool,
 ) -> None:
     """Invariant 5: the answer names a job that stands. Guard: jobs/requeue says which jobs are gone."""
-    blind = {"jobs/requeue": mutated("jobs/requeue", ("row, again", "row, coalesce(again, false) AS again"))}
+    blind = {"jobs/requeue": mutated("jobs/requeue", ("again: again", "again: coalesce(again, false)"))}
     plant(monkeypatch, NO_APOC | ({} if guarded else blind))
     queue.enqueue(request())
     fail_for_good(queue)
