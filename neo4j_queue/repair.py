@@ -90,7 +90,11 @@ def discover(
 
 
 def _one(graph: EntityGraph, queue: EmbedQueue, name: str) -> dict[str, Any]:
-    request = replace(graph.get_text(name).request(graph.model, priority=PRIORITY_HIGHEST), force=True)
+    text = graph.get_text(name)
+    # Else the job would find that the entity carries the vector of its text, and leave it as it is.
+    if graph.distrust_broken(name):
+        log.warning("vector_damaged", entity_name=name)
+    request = replace(text.request(graph.model, priority=PRIORITY_HIGHEST), force=True)
     (result,) = queue.enqueue([request])
     return {
         "success": True,

@@ -84,6 +84,16 @@ def none_if_blank(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def header_value(value: object) -> object:
+    """What goes into an HTTP header, without the blanks and line ends around it that files of secrets have."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not all("!" <= character <= "~" for character in text):
+        raise ValueError("must be ASCII characters without blanks and line ends among them")
+    return text or None
+
+
 def one_of(*words: str) -> Callable[[str], str]:
     """A reader of one word of a few, in any case."""
     by_folded = {word.lower(): word for word in words}

@@ -35,6 +35,7 @@ from neo4j_queue.setting_types import (
     decimal,
     flag,
     graph_name,
+    header_value,
     identifier,
     none_if_blank,
     one_of,
@@ -154,7 +155,7 @@ class Settings(BaseSettings):
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
     embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = "auto"
-    openai_api_key: OptionalSecret = None
+    openai_api_key: Annotated[SecretStr | None, BeforeValidator(header_value)] = None
     openai_base_url: Annotated[OptionalText, AfterValidator(web_address)] = None
     openai_embedding_model: Identifier = "text-embedding-3-small"
     openai_embedding_dimensions: Dimensions = None

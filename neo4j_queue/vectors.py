@@ -9,6 +9,7 @@ from neo4j import ManagedTransaction, Record
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, Row, packed, rows
+from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.entities import OUTBOX_LABEL, Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.survey import without_key
@@ -144,6 +145,20 @@ class EntityVectors:
         return Bulk(
             {**row, "node": node} for row in batch for node in nodes.get((row["uid"], row["hash"]), [])
         )
+
+    def distrust_broken(self, uid: str) -> int:
+        """Lets vectors of this key that the index cannot hold (damaged by somebody else) count as stale; how many.
+
+        For one entity that somebody asks about: to look at all vectors would be to read them all.
+        """
+        return self.database.transaction(lambda tx: self._distrust_broken(tx, uid))
+
+    def _distrust_broken(self, tx: ManagedTransaction, uid: str) -> int:
+        locked = rows(tx, self._statement("lock_vectors"), uid=uid)
+        broken = Bulk(row["node"] for row in locked if not is_usable(row["vector"], self.dimensions))
+        if broken:
+            rows(tx, self._statement("distrust"), nodes=broken)
+        return len(broken)
 
     def clear_pending(self, uids: Iterable[str]) -> int:
         """Takes those out of the outbox that have a fresh vector (or are soft-deleted); returns how many."""

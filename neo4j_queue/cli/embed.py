@@ -53,6 +53,8 @@ def enqueue(
     """
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
+    if any(not name.strip() for name in names or ()):
+        raise typer.BadParameter("is blank: entities without a key are left out", param_hint="NAME")
     from neo4j_queue.reconcile import Scope, pages, sweep
     from neo4j_queue.survey import strangers
 

@@ -107,6 +107,15 @@ def validated(pairs: Iterable[tuple[object, object]], count: int, dimensions: in
     return checked
 
 
+def is_usable(vector: object, dimensions: int) -> bool:
+    """Can the vector index hold this? What it cannot is stored without a word, and never found."""
+    try:
+        _checked(vector, dimensions, 0)
+    except InvalidAnswer:
+        return False
+    return True
+
+
 def _common_width(vectors: Iterable[object]) -> int | None:
     """The width that all of them have; None when it is not one, or when something else is among them."""
     widths = {len(vector) if isinstance(vector, list) else None for vector in vectors}

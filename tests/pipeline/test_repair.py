@@ -43,3 +43,27 @@ def test_the_search_ends_in_bounded_time_and_says_so(
     assert (summary["success"], summary["limit"], summary["discovered"]) == (True, 10, 0)
     (line,) = [line for line in logs if line["event"] == "repair_search_ended"]
     assert (line["log_level"], line["passed_over"], line["found"]) == ("warning", 1_000, 0)
+
+
+@pytest.mark.parametrize(
+    "damaged", ["[0.1, 0.2]", "'no vector'", "[n IN range(1, 256) | 0.0]", "[n IN range(1, 256) | 0.0/0.0]"]
+)
+def test_a_damaged_vector_is_made_anew_for_whoever_asks(bench: Bench, damaged: str) -> None:
+    """Somebody else wrote it over; model and hash still say that it is the text's. Guard: `distrust_broken`."""
+    bench.create("one")
+    bench.step()
+    good = bench.vector("one")
+    bench.graph.database.write(f"MATCH (n:Entity {{name: 'one'}}) SET n.embedding = {damaged}")
+    assert force_generate_embedding(bench.graph, bench.queue, "one")["outcome"] == "requeued"
+    bench.step()
+    assert bench.vector("one") == good
+
+
+def test_a_sound_vector_is_not_paid_for_again(bench: Bench) -> None:
+    """Invariant 7, for the tool as well."""
+    bench.create("one")
+    bench.step()
+    paid = len(bench.provider.inputs)
+    force_generate_embedding(bench.graph, bench.queue, "one")
+    bench.step()
+    assert (bench.job("one")["outcome"], len(bench.provider.inputs)) == ("already_current", paid)

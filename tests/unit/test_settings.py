@@ -64,7 +64,7 @@ WRONG: dict[str, list[str]] = {
     "EMBEDDING_PRICE_PER_MILLION_TOKENS": [*NOT_DECIMAL, "1000001", "0.02 USD"],
     "EMBEDDING_PROVIDER": ["", "openia"],
     "EMBEDDING_PROFILE": ["", "olama", "mock"],
-    "OPENAI_API_KEY": [],
+    "OPENAI_API_KEY": ["sk-one sk-two", "sk-one\nsk-two", "sk-\u00e9"],
     "OPENAI_BASE_URL": ["api.example.com", "ftp://h", "http://"],
     "OPENAI_EMBEDDING_MODEL": NOT_A_NAME,
     "OPENAI_EMBEDDING_DIMENSIONS": NOT_DIMENSIONS,

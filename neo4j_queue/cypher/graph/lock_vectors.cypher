@@ -1,0 +1,10 @@
+// Locks the entities of one key that carry a vector, and reads it.
+// parameters: uid
+// rows:       node (element id), vector (whatever stands in its place)
+// locks:      the entities, by the write of `_lock`
+MATCH (n:__LABEL__ {__KEY__: $uid})
+SET n._lock = true
+REMOVE n._lock
+WITH n
+WHERE n.__KEY__ = $uid AND n.embedding IS NOT NULL
+RETURN elementId(n) AS node, n.embedding AS vector
