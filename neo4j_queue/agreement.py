@@ -7,6 +7,7 @@ vector. So each worker writes the fingerprint of its settings into the census, a
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from neo4j.exceptions import DriverError, Neo4jError
 
@@ -20,6 +21,23 @@ from neo4j_queue.text import TextRecipe
 
 # Of each part: a change that goes unseen once in four thousand million is seen well enough.
 DIGITS = 8
+# Of each group in a line for people; a hundred workers in one would bury what it says.
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Workers that disagree with one another: in which parts of their settings, and the groups that agree."""
+
+    parts: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        groups = " / ".join(map(_some, self.groups))
+        return (
+            f"workers run with different settings ({', '.join(self.parts)}): {groups}; each ends the jobs of the "
+            "others without a vector: restart those whose settings are wrong"
+        )
 
 
 def fingerprint(settings: Settings, graph: Database | None) -> str:
@@ -65,6 +83,29 @@ def disagreement(workers: Iterable[Worker], own: str) -> str | None:
         f"workers {names} run with other settings than yours ({parts}) and would end your jobs "
         "without a vector: restart them"
     )
+
+
+def split(workers: Iterable[Worker]) -> Split | None:
+    """How these workers disagree with one another, or None. What a worker does not tell is not compared."""
+    told = {worker.name: _parts(worker.fingerprint or "") for worker in workers}
+    marks: dict[str, set[str]] = {}
+    for parts in told.values():
+        for part, mark in parts.items():
+            marks.setdefault(part, set()).add(mark)
+    differing = tuple(part for part, seen in marks.items() if len(seen) > 1)
+    if not differing:
+        return None
+    groups: dict[tuple[str | None, ...], list[str]] = {}
+    for name in sorted(told):
+        key = tuple(told[name].get(part) for part in differing)
+        if any(key):
+            groups.setdefault(key, []).append(name)
+    return Split(tuple(sorted(differing)), tuple(map(tuple, groups.values())))
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _parts(mark: str) -> dict[str, str]:

@@ -100,8 +100,11 @@ def judge(
     )
 
 
-def observed(found: Health, *, unfinished: int, workers: int, broker: str | None) -> Health:
-    """The health with what no verdict shows: jobs that nobody works on, and a broker out of reach (`broker`: why).
+def observed(
+    found: Health, *, unfinished: int, workers: int, broker: str | None, disagreement: str | None = None
+) -> Health:
+    """The health with what no verdict shows: jobs that nobody works on, a broker out of reach (`broker`: why), and
+    workers that disagree with one another (`disagreement`: how).
 
     Without anything to do, no workers is no fault. The state that is kept with the window, and whose changes are
     logged, is not touched by this.
@@ -111,6 +114,8 @@ def observed(found: Health, *, unfinished: int, workers: int, broker: str | None
         reasons.append(f"{unfinished:,} jobs to do and no workers: start one with `celery -A tasks worker`")
     if broker is not None:
         reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
+    if disagreement is not None:
+        reasons.append(disagreement)
     if not reasons:
         return found
     state = HealthState.DEGRADED if found.state is HealthState.HEALTHY else found.state

@@ -390,6 +390,17 @@ class EmbedQueue:
             self.database.write(statement("jobs/census_of_all"), every_ms=every_ms, now=self._clock())
         )
 
+    def may_tell_disagreement(self, parts: str, every_s: float) -> bool:
+        """Is it to be told that workers disagree in these parts? At once, and about every `every_s` seconds again,
+        whichever process finds it."""
+        found = self.database.write(
+            statement("jobs/tell_disagreement"),
+            parts=parts,
+            every_ms=round(every_s * 1000),
+            now=self._clock(),
+        )
+        return bool(found)
+
     def forget_worker(self, name: str) -> None:
         """A worker said good-bye: its slots no longer count."""
         self.database.write(statement("jobs/forget_worker"), name=name)

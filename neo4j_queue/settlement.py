@@ -11,7 +11,7 @@ from neo4j.exceptions import IncompleteCommit
 from neo4j_queue import health
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, Row, packed, rows
-from neo4j_queue.errors import ErrorCategory, Fault
+from neo4j_queue.errors import ErrorCategory, Fault, UnembeddableText
 from neo4j_queue.jobs import (
     FailedJob,
     Failure,
@@ -22,6 +22,9 @@ from neo4j_queue.jobs import (
     Verdicts,
 )
 from neo4j_queue.retry import RetryPolicy
+
+# What a job fails of by its own text, without a request.
+UNASKED = UnembeddableText.__name__
 
 
 @dataclass(slots=True)
@@ -139,13 +142,14 @@ class Settling:
     def _marks(self, completed: frozenset[str], failed: Sequence[FailedJob]) -> list[str]:
         """The verdicts that say something about embedding: vectors made, and attempts that were counted.
 
-        A vector that was copied says nothing about the provider: it must not end a streak of failures.
+        A vector that was copied says nothing about the provider: it must not end a streak of failures. Nor does a text
+        that is blank, or longer than may be embedded: it must not begin one.
         """
         made = sum(
             c.outcome is Outcome.EMBEDDED and not c.copied and c.job_id in completed
             for c in self.verdicts.completed
         )
-        faults = (stored.failure.fault for stored in failed)
+        faults = [stored.failure.fault for stored in failed if stored.failure.fault.error_type != UNASKED]
         return _mixed([f"{fault.category}:{fault.error_type}" for fault in faults], [health.OK] * made)
 
     def _ids(self) -> Iterator[str]:

@@ -1,60 +1,101 @@
-"""What people call by hand: `celery -A tasks call tasks.repair.… --args='[…]'`. Each returns its summary."""
+"""What people call by hand: `celery -A tasks call tasks.repair.… --args='[…]'`. Each returns its summary.
 
+Nobody but the log and Flower hears how such a call ends, so arguments that nothing can come of are refused in one line
+and a summary that says which, before anything is changed.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from neo4j_queue import repair, switches
+from neo4j_queue import arguments, repair, switches
+from neo4j_queue.arguments import BadArgument
+from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.log import get_logger
 from tasks import resources
 from tasks.app import app
 
 log = get_logger()
 
+Summary = dict[str, Any]
 
-@app.task
-def force_generate_embedding(entity_name: str | None = None, limit: int | str | None = 10) -> dict[str, Any]:
+
+def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
+    """The act as a task that tells its summary in the log (`repair_done`), or what it was refused for."""
+    signature = inspect.signature(act)
+
+    @wraps(act)
+    def run(*args: object, **kwargs: object) -> Summary:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            return _refused(act.__name__, f"{error}: {act.__name__}({', '.join(signature.parameters)})")
+        try:
+            result = act(*args, **kwargs)
+        except (BadArgument, EntityNotFound) as error:
+            return _refused(act.__name__, str(error))
+        shown = {key: value for key, value in result.items() if key != "jobs"}
+        log.info("repair_done", task=act.__name__, **shown)
+        return result
+
+    # Celery compares calls with the signature, but only those of its own process: `bind` does it for all.
+    task: Callable[..., Summary] = app.task(typing=False)(run)
+    return task
+
+
+@by_hand
+def force_generate_embedding(entity_name: str | None = None, limit: int | str | None = 10) -> Summary:
     """One entity by name, or up to `limit` entities that have no vector; see docs/how-to/repair.md."""
-    result = repair.force_generate_embedding(resources.graph(), resources.queue(), entity_name, limit)
+    name = None if entity_name is None else arguments.text("entity_name", entity_name)
+    result = repair.force_generate_embedding(resources.graph(), resources.queue(), name, limit)
     resources.nudge()()
-    return _done("force_generate_embedding", result)
+    return result
 
 
-@app.task
+@by_hand
 def retry_failed(
     category: str | None = None,
     reason: str | None = None,
-    status: int | None = None,
-    limit: int | None = None,
-) -> dict[str, Any]:
+    status: int | str | None = None,
+    limit: int | str | None = None,
+) -> Summary:
     """Queues failed jobs again, by error category, failure reason and HTTP status."""
-    retried = resources.queue().retry_failed(category, reason, status, limit)
+    wanted = (
+        arguments.category(category),
+        arguments.reason(reason),
+        arguments.http_status(status),
+        arguments.limit(limit),
+    )
+    retried = resources.queue().retry_failed(*wanted)
     resources.nudge()()
-    return _done("retry_failed", {"retried": retried})
+    return {"retried": retried}
 
 
-@app.task
-def release(job_ids: list[str]) -> dict[str, Any]:
-    """Takes running jobs back to `pending`; whoever holds them loses the lease."""
-    released = resources.queue().release_jobs(job_ids)
+@by_hand
+def release(job_ids: list[str] | str) -> Summary:
+    """Takes running jobs back to `pending`; whoever holds them loses the lease. One id needs no list."""
+    ids = arguments.job_ids(job_ids)
+    released = resources.queue().release_jobs(ids)
     resources.nudge()()
-    return _done("release", {"released": len(released), "asked": len(job_ids)})
+    return {"released": len(released), "asked": len(ids)}
 
 
-@app.task
-def pause(seconds: float, reason: str = "by hand") -> dict[str, Any]:
+@by_hand
+def pause(seconds: float | str, reason: str = "by hand") -> Summary:
     """Stops leasing and starting for so many seconds, a year at most."""
-    until = switches.pause(resources.queue(), seconds, reason)
-    return _done("pause", {"paused_until": until, "pause_reason": reason})
+    length, why = arguments.seconds(seconds), arguments.text("reason", reason)
+    return {"paused_until": switches.pause(resources.queue(), length, why), "pause_reason": why}
 
 
-@app.task
-def resume() -> dict[str, Any]:
+@by_hand
+def resume() -> Summary:
     """Ends halt and pause."""
     halted, paused = switches.resume(resources.queue())
     resources.nudge()()
-    return _done("resume", {"was_halted": halted, "was_paused": paused})
+    return {"was_halted": halted, "was_paused": paused}
 
 
-def _done(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    shown = {key: value for key, value in result.items() if key != "jobs"}
-    log.info("repair_done", task=name, **shown)
-    return result
+def _refused(task: str, error: str) -> Summary:
+    log.warning("repair_refused", task=task, error=error)
+    return {"success": False, "error": error}

@@ -1,8 +1,11 @@
 """What beat fires besides leasing. All of it is idempotent, and safe with two beats or late ones."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from neo4j_queue import agreement
+from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
 from neo4j_queue.reconcile import Scope
 from tasks import census, resources
@@ -16,6 +19,9 @@ CLEANED_PER_TURN = 20_000
 # The Redis transport's last priority (its first is 0, which all other messages have). A tick must not wait for the
 # turns of several sweeps: it expires before the next tick, and so would each of them.
 LAST = 9
+# Nothing is embedded by those whose settings are wrong until somebody reads it; a line with each heartbeat would only
+# bury the others. A worker that misses one heartbeat makes no new beginning either.
+DISAGREEMENT_EVERY_S = 300.0
 
 log = get_logger()
 
@@ -33,6 +39,7 @@ def heartbeat() -> dict[str, Any]:
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
     for name, silent_ms in silent.items():
         log.warning("worker_silent", worker=name, silent_ms=silent_ms)
+    _tell_disagreement(workers)
     done = {
         "workers": len(workers),
         "leases": len(leases),
@@ -96,6 +103,15 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
     elif not turn.lost:
         log.info("reconcile_done", **report)
     return report
+
+
+def _tell_disagreement(workers: Sequence[Worker]) -> None:
+    """Workers with different settings end each other's jobs without a vector, and without an error."""
+    split = agreement.split(workers)
+    if split is None:
+        return
+    if resources.queue().may_tell_disagreement(" ".join(split.parts), DISAGREEMENT_EVERY_S):
+        log.warning("workers_disagree", differ=list(split.parts), workers=split.groups, problem=str(split))
 
 
 def _go_on(task: str, **arguments: object) -> None:

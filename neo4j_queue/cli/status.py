@@ -123,14 +123,16 @@ def health(
 ) -> None:
     """Say how embedding fares: HEALTHY, DEGRADED or CRITICAL, and why.
 
-    Judged by the last 100 verdicts of all workers, by whether there are workers when there are jobs, and by whether
-    the broker answers within 5 seconds. Exit code 0 for HEALTHY, 1 for anything else.
+    Judged by the last 100 verdicts of all workers, by whether there are workers when there are jobs, by whether they
+    run with the same settings, and by whether the broker answers within 5 seconds. Exit code 0 for HEALTHY, 1 for
+    anything else.
 
     \b
     Examples:
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
+    from neo4j_queue import agreement
     from neo4j_queue.health import observed
     from neo4j_queue.queue import EmbedQueue
 
@@ -142,7 +144,14 @@ def health(
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
     workers = len(status.workers)
     broker = _broker_trouble(settings.celery_broker_url)
-    found = observed(window, unfinished=status.unfinished, workers=workers, broker=broker)
+    split = agreement.split(status.workers)
+    found = observed(
+        window,
+        unfinished=status.unfinished,
+        workers=workers,
+        broker=broker,
+        disagreement=None if split is None else str(split),
+    )
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
     if json:
         output.print_json(answer)

@@ -130,6 +130,14 @@ def test_health_is_degraded_while_nobody_works_on_jobs(world: World, run: Run) -
     assert (answer["state"], answer["workers"], answer["reasons"]) == ("HEALTHY", 1, [])
 
 
+def test_health_is_degraded_while_workers_disagree(world: World, run: Run) -> None:
+    theirs = [Worker("a@host", 1, fingerprint="model:1"), Worker("b@host", 1, fingerprint="model:2")]
+    world.queue.record_census(theirs)
+    answer = run("health", "--json", code=1, **LONG_REMEMBERED)
+    assert (answer["state"], answer["workers"]) == ("DEGRADED", 2)
+    assert answer["reasons"][0].startswith("workers run with different settings (model): a@host / b@host")
+
+
 @pytest.mark.parametrize("command", [["enqueue", "--all"], ["enqueue", "e1"], ["repair", "e1"]], ids=" ".join)
 def test_a_broker_that_takes_no_message_is_said(world: World, run: Run, command: list[str]) -> None:
     """The jobs are queued nevertheless."""

@@ -47,15 +47,28 @@ def test_force_generate_embedding_by_name_and_in_bulk(make_world: MakeWorld) -> 
     assert len(world.jobs()) == 15
 
 
-def test_an_unknown_entity_is_named(make_world: MakeWorld) -> None:
+def test_what_nothing_can_come_of_is_refused_in_a_line(make_world: MakeWorld) -> None:
+    """Guard: `by_hand`. Without it an unknown name, and an argument too many, end in a traceback."""
     world = make_world()
     control = world.celery.control()
-    world.celery.call("call", "tasks.repair.force_generate_embedding", "--args", '["No One"]')
-    wait_until(
-        lambda: "Entity not found: No One" in control.log.read_text(encoding="utf-8"),
-        within_s=30,
-        what="the error names the entity",
-    )
+    for task, args, kwargs in (
+        ("force_generate_embedding", ["No One"], {}),
+        ("retry_failed", [], {"category": "BAD"}),
+        ("resume", ["now"], {}),
+    ):
+        arguments = ("--args", json.dumps(args), "--kwargs", json.dumps(kwargs))
+        world.celery.call("call", f"tasks.repair.{task}", *arguments)
+
+    def refused() -> dict[str, str]:
+        said = {line["task"]: line["error"] for line in control.events("repair_refused")}
+        return said if len(said) == 3 else {}
+
+    assert wait_until(refused, within_s=30, what="three refusals") == {
+        "force_generate_embedding": "Entity not found: No One",
+        "retry_failed": "category: one of TRANSIENT, PERMANENT, CRITICAL, not BAD",
+        "resume": "too many positional arguments: resume()",
+    }
+    assert "Traceback" not in control.log.read_text(encoding="utf-8")
 
 
 def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: ProviderServer) -> None:

@@ -9,7 +9,7 @@ import pytest
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.mock_provider import Reply, error, mangled, vector_for
 from neo4j_queue.pipeline import Summary
-from tests.pipeline.conftest import Bench, StubEmbedder
+from tests.pipeline.conftest import Bench, MakeBench, StubEmbedder
 
 RATE = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}
 QUOTA = {"error": {"message": "no credit", "type": "insufficient_quota", "code": "insufficient_quota"}}
@@ -336,3 +336,18 @@ def test_health_follows_the_verdicts(bench: Bench) -> None:
     assert bench.queue.health().state == "DEGRADED"
     bench.step()
     assert bench.queue.health().state == "HEALTHY"
+
+
+def test_blank_and_too_long_texts_say_nothing_about_the_provider(make_bench: MakeBench) -> None:
+    """C14: their jobs fail, and nobody was asked. Guard: `UNASKED` in `Settling._marks`; without it, six failures in a
+    row."""
+    bench = make_bench(embed_input_tokens=100, embed_long_texts="fail")
+    bench.graph.recipe = bench.graph.recipe.of_properties(["text"])
+    texts = [" ", " ", " ", "word " * 3000, "word " * 4000, "word " * 5000]
+    bench.graph.create_entities({"name": f"e{n}", "text": text} for n, text in enumerate(texts))
+    assert bench.step()[0].failed == 6
+    assert bench.queue.retry_failed() == 6
+    assert bench.step()[0].failed == 6
+    health = bench.queue.health()
+    assert (health.state, health.verdicts, health.consecutive_failures) == ("HEALTHY", 0, 0)
+    assert bench.provider.journal == []

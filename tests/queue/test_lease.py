@@ -307,6 +307,41 @@ def test_a_census_that_the_broker_cut_short_says_nothing_of_the_workers(
     assert [worker.name for worker in queue.workers()] == ["w1"]
 
 
+def test_workers_with_different_settings_are_told_at_once_and_then_seldom(
+    make_queue: MakeQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: `may_tell_disagreement`, which keeps the time in the jobs database; without it there is a line with each
+    heartbeat. One that misses a heartbeat is no new beginning, another difference is."""
+    marks = {"a@host": "label:1 model:1", "b@host": "label:1 model:1"}
+
+    def broadcast(*_: object, **__: object) -> list[dict[str, object]]:
+        return [{name: {"slots": 1, "leases": {}, "fingerprint": mark}} for name, mark in marks.items()]
+
+    monkeypatch.setattr(census.app.control, "broadcast", broadcast)
+    processes = [make_queue(), make_queue()]
+
+    def told(heartbeats: int) -> list[list[str]]:
+        with capture_logs() as lines:
+            for n in range(heartbeats):
+                monkeypatch.setattr(resources, "queue", lambda n=n: processes[n % 2])
+                upkeep.heartbeat()
+                clock.advance(20_000)
+        found = [line for line in lines if line["event"] == "workers_disagree"]
+        assert {line["log_level"] for line in found} <= {"warning"}
+        assert all(line["workers"] == (("a@host",), ("b@host",)) for line in found)
+        return [line["differ"] for line in found]
+
+    assert told(3) == []
+    marks["b@host"] = "label:1 model:2"
+    assert told(3) == [["model"]]
+    del marks["b@host"]
+    assert told(1) == []
+    marks["b@host"] = "label:1 model:2"
+    assert told(12) == [["model"]]
+    marks["b@host"] = "label:2 model:2"
+    assert told(2) == [["label", "model"]]
+
+
 @pytest.mark.parametrize("slots", [0, 1])
 def test_a_caller_that_vouches_for_slots_needs_no_census(queue: EmbedQueue, slots: int) -> None:
     queue.enqueue(requests(1))

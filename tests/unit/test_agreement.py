@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.agreement import disagreement, fingerprint
+from neo4j_queue.agreement import Split, disagreement, fingerprint, split
 from neo4j_queue.jobs import Worker
 from neo4j_queue.settings import Settings
 
@@ -67,3 +67,26 @@ def test_several_workers_are_named_in_one_line_and_those_that_agree_are_not() ->
     other_graph = disagreement(workers, f"graph:00000000 {own}")
     assert other_graph is not None
     assert "knows-the-graph@host" in other_graph
+
+
+def test_workers_that_disagree_with_one_another_are_told_in_groups() -> None:
+    """What a worker does not tell is not compared: neither the graph that one alone knows, nor a silent worker."""
+    book, usual = mark(embed_entity_label="Book"), mark()
+    workers = [
+        Worker("d@host", 1, fingerprint=usual),
+        Worker("b@host", 1, fingerprint=book),
+        Worker("a@host", 1, fingerprint=f"graph:12345678 {usual}"),
+        Worker("silent@host", 1),
+    ]
+    assert split(workers) == Split(("label",), (("a@host", "d@host"), ("b@host",)))
+    assert str(split(workers)).startswith(
+        "workers run with different settings (label): a@host, d@host / b@host; each ends the jobs of the others"
+    )
+    assert split([workers[0], *workers[2:]]) is None
+    assert split([]) is None
+
+
+def test_a_line_about_many_workers_stays_short() -> None:
+    many = [Worker(f"w{n}@host", 1, fingerprint=mark()) for n in range(9)]
+    line = str(split([*many, Worker("x@host", 1, fingerprint=mark(neo4j_vector_dimensions=16))]))
+    assert "(model): w0@host, w1@host, w2@host and 6 more / x@host;" in line

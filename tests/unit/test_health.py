@@ -84,3 +84,16 @@ def test_jobs_without_workers_and_a_broker_out_of_reach_are_no_health(
 ) -> None:
     health = observed(judge(window(verdicts)), unfinished=unfinished, workers=workers, broker=broker)
     assert (health.state, len(health.reasons)) == (HealthState(state), reasons)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "state", "reasons"),
+    [(".", "DEGRADED", ("they differ",)), ("x" * 10, "CRITICAL", ("10 failures in a row", "they differ"))],
+)
+def test_workers_that_disagree_are_no_health(verdicts: str, state: str, reasons: tuple[str, ...]) -> None:
+    """Each ends the jobs of the others without a vector, and no verdict shows it."""
+    health = observed(
+        judge(window(verdicts)), unfinished=0, workers=2, broker=None, disagreement="they differ"
+    )
+    assert health.state == state
+    assert set(reasons) <= set(health.reasons)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
+from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.health import OK, HealthState, judge
 from neo4j_queue.jobs import Completion, FailedJob, Failure, FailureReason, LeasedJob, Outcome, Verdicts
 from neo4j_queue.retry import RetryPolicy
@@ -65,6 +65,18 @@ def marks(embedded: int, failed: int, others: Sequence[Completion] = ()) -> list
 def test_only_vectors_and_counted_attempts_say_something_about_embedding() -> None:
     others = [Completion("d", Outcome.ENTITY_DELETED), Completion("e", Outcome.ALREADY_CURRENT)]
     assert marks(1, 1, others) == ["TRANSIENT:APITimeoutError", OK]
+
+
+def test_a_text_that_no_provider_was_asked_for_says_nothing_about_embedding() -> None:
+    """Guard: `UNASKED`. Without it five blank texts are five failures in a row. One that the provider refused stays a
+    mark: it was asked."""
+    job = LeasedJob("a", "entity", "mock", "v", 0, 3)
+    unasked = Failure(job, classify(UnembeddableText("the text is empty")))
+    refused = Failure(job, Fault(ErrorCategory.PERMANENT, FaultKind.ITEM, "BadRequestError", "too long", 400))
+    stored = [FailedJob(each, 1, None, FailureReason.PERMANENT_ERROR) for each in (unasked, refused)]
+    assert settling(Verdicts(failed=[unasked, refused]))._marks(frozenset(), stored) == [
+        "PERMANENT:BadRequestError"
+    ]
 
 
 def test_bad_texts_among_good_ones_are_no_streak() -> None:
