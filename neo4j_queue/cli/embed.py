@@ -122,7 +122,7 @@ def _enqueue_named(
         )
     else:
         for result in results:
-            print(f"{result.entity_uid}: {result.outcome}, job {result.id}")
+            output.print_line(f"{result.entity_uid}: {result.outcome}, job {result.id}")
 
 
 def repair(
@@ -163,10 +163,10 @@ def repair(
     if json:
         output.print_json(answer)
     elif answer["mode"] == "specific":
-        print(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
+        output.print_line(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
     else:
         for job in answer["jobs"]:
-            print(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
+            output.print_line(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)

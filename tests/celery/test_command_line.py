@@ -273,6 +273,24 @@ def test_failed_jobs_are_listed_shown_and_queued_again(world: World, run: Run) -
     assert run("retry", "--status", "400", "--reason", "permanent_error", "--json") == {"retried": 1}
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["enqueue KEY", "repair KEY", "jobs list", "jobs show ID", "search x", "enqueue KEY -- nobody\x1b"],
+)
+def test_no_command_prints_what_steers_the_terminal(world: World, run: Run, command: str) -> None:
+    key = "evil\x1b[2J\x9b"
+    world.graph_db.write("CREATE (:Entity {name: $key, entityType: 'thing'})", key=key)
+    run("enqueue", key)
+    (job,) = run("jobs", "list", "--json")
+    world.jobs_db.write("MATCH (j:EmbedJob) SET j.error = $key, j.error_stack = 'one\n' + $key", key=key)
+    if command == "search x":
+        lease_and_embed(world)
+    words = [{"KEY": key, "ID": job["id"]}.get(word, word) for word in command.split(" ")]
+    said = run(*words, both=True, code=NOTHING if "nobody" in command else 0)
+    assert r"evil\x1b[2J\x9b" in said
+    assert all(c == "\n" or c.isprintable() for c in said)
+
+
 def test_release_takes_running_jobs_back_and_names_those_that_do_not_run(world: World, run: Run) -> None:
     world.create(3)
     (lease,) = world.queue.lease("somebody", batches=1).leases
