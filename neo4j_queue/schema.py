@@ -295,6 +295,15 @@ def check_graph(database: Database, settings: Settings) -> Report:
     return Report(database.address.database, None, notes=(*key_notes, *notes), problems=tuple(problems))
 
 
+def unprepared(graph: Database, jobs: Database, settings: Settings) -> list[str]:
+    """Why no job may be queued yet: what `init` has not made, without which an entity may get several jobs or nodes.
+
+    Looks at names and versions only. That search cannot work yet is no reason.
+    """
+    key = _plain_problems(indexes(graph), settings.embed_entity_label, settings.embed_entity_key)
+    return [*check_jobs(jobs).problems, *key][:1]
+
+
 def _range_indexes(there: Mapping[str, Index], label: str, key: str) -> list[Index]:
     return [index for index in there.values() if index.type == "RANGE" and index.covers(label, key)]
 

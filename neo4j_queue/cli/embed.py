@@ -62,6 +62,7 @@ def enqueue(
         for line in strangers(graph.database, both.settings):
             session.warn(line)
         if not dry_run:
+            _refuse_before_init(both)
             session.warn_of_other_workers(queue.workers, both.settings, graph.database)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
@@ -90,6 +91,15 @@ def enqueue(
             f"{done.fresh:,} fresh."
         )
     _tell_left_out(graph, done.without_key)
+
+
+def _refuse_before_init(both: session.Both) -> None:
+    from neo4j_queue.errors import SettingsError
+    from neo4j_queue.schema import unprepared
+
+    problems = unprepared(both.graph.database, both.queue.database, both.settings)
+    if problems:
+        raise SettingsError(problems)
 
 
 def _tell_left_out(graph: "EntityGraph", count: int) -> None:
@@ -156,6 +166,7 @@ def repair(
             cost.dry_run(both, [page], leave_failed=False, json=json)
             _tell_missed(both.graph, name, len(page), limit)
             return
+        _refuse_before_init(both)
         session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
         _tell_missed(both.graph, name, answer.get("discovered", 0), limit)

@@ -192,9 +192,8 @@ def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
 @pytest.mark.parametrize("command", [["enqueue", "--missing"], ["init", "--check"]], ids=" ".join)
 def test_a_label_that_no_node_has_is_named(world: World, run: Run, command: list[str]) -> None:
     world.graph_db.write("CREATE (:Entity {name: 'good'})")
-    # A label without indexes: `init --check` says so too.
-    code = 78 if command[0] == "init" else 0
-    said = run(*command, both=True, code=code, EMBED_ENTITY_LABEL="Entitty")
+    # A label without indexes: that is said too.
+    said = run(*command, both=True, code=REFUSED, EMBED_ENTITY_LABEL="Entitty")
     assert "EMBED_ENTITY_LABEL=Entitty: no node of the graph has this label; did you mean Entity?" in said
 
 
@@ -329,6 +328,22 @@ def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: 
     run("search", "one", code=NOTHING, **asked)
     assert "no room for a search" in run("search", "two", both=True, code=TEMPORARY, **asked)
     assert provider.inputs == ["one"]
+
+
+@pytest.mark.parametrize(
+    "command", ["enqueue --all", "enqueue --missing", "enqueue e1", "repair", "repair e1"]
+)
+def test_nothing_is_queued_before_init(world: World, run: Run, command: str) -> None:
+    """Without the constraints two at once could make two jobs of one, or two nodes."""
+    world.graph_db.write("CREATE (:Entity {name: 'e1'}), (:Uninitialised {name: 'e1'})")
+    said = run(*command.split(), code=REFUSED, EMBED_ENTITY_LABEL="Uninitialised")
+    assert said.strip() == "neo4j-queue: no index on (:Uninitialised {name}): run neo4j-queue init"
+    world.jobs_db.autocommit("MATCH (n) DETACH DELETE n")
+    said = run(*command.split(), code=REFUSED)
+    assert re.fullmatch(
+        r"neo4j-queue: the jobs database \S+ is not prepared; .*: run neo4j-queue init\n", said
+    )
+    assert world.jobs_db.read("MATCH (j:EmbedJob) RETURN count(*) AS n")[0]["n"] == 0
 
 
 def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:
