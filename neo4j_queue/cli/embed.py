@@ -54,13 +54,11 @@ def enqueue(
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
     from neo4j_queue.reconcile import Scope, pages, sweep
-    from neo4j_queue.survey import strangers
 
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
-        for line in strangers(graph.database, both.settings):
-            session.warn(line)
+        _warn_of_strangers(both)
         if not dry_run:
             _refuse_before_init(both)
             session.warn_of_other_workers(queue.workers, both.settings, graph.database)
@@ -84,13 +82,21 @@ def enqueue(
         if done.seen:
             session.tell_unheard(nudge)
     if json:
-        output.print_json(asdict(done))
+        output.print_json({**asdict(done), "failed": done.failed})
     else:
+        failed = f", {done.failed:,} failed before (`neo4j-queue retry` is for them)" if done.failed else ""
         print(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
-            f"{done.fresh:,} fresh."
+            f"{done.fresh:,} fresh{failed}."
         )
     _tell_left_out(graph, done.without_key)
+
+
+def _warn_of_strangers(both: session.Both) -> None:
+    from neo4j_queue.survey import strangers
+
+    for line in strangers(both.graph.database, both.settings, of_nothing=True):
+        session.warn(line)
 
 
 def _refuse_before_init(both: session.Both) -> None:
@@ -160,6 +166,7 @@ def repair(
     from neo4j_queue.repair import force_generate_embedding, selected
 
     with session.open_both() as both:
+        _warn_of_strangers(both)
         if dry_run:
             # Those in the page have no job, or one that ended well; the one named may have any.
             page = selected(both.graph, both.queue, name, limit)

@@ -172,11 +172,21 @@ def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> Non
     world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
     assert run("enqueue", "--missing", "--json")["queued"] == 25
     assert run("enqueue", "--all", "--json") == {
-        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0,
+        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0, "failed": 0,
     }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
     run("enqueue", "own8", "nobody", code=1)
+
+
+def test_enqueue_names_what_failed_before(world: World, run: Run) -> None:
+    world.create(5)
+    world.jobs_db.write("MATCH (j:EmbedJob) WITH j LIMIT 3 SET j.status = 'failed'")
+    answer = run("enqueue", "--all", "--json")
+    assert (answer["seen"], answer["standing"], answer["failed"]) == (5, 2, 3)
+    said = "5 entities looked at: 0 queued, 2 queued before, 0 fresh"
+    failed = "3 failed before (`neo4j-queue retry` is for them)"
+    assert run("enqueue", "--missing").strip() == f"{said}, {failed}."
 
 
 @pytest.mark.parametrize("command", [["enqueue", "--all"], ["repair"], ["doctor"]], ids=" ".join)
@@ -189,12 +199,27 @@ def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
     assert "EMBED_ENTITY_KEY=uid" in said
 
 
-@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["init", "--check"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["repair"], ["init", "--check"]], ids=" ".join)
 def test_a_label_that_no_node_has_is_named(world: World, run: Run, command: list[str]) -> None:
     world.graph_db.write("CREATE (:Entity {name: 'good'})")
     # A label without indexes: that is said too.
     said = run(*command, both=True, code=REFUSED, EMBED_ENTITY_LABEL="Entitty")
     assert "EMBED_ENTITY_LABEL=Entitty: no node of the graph has this label; did you mean Entity?" in said
+
+
+@pytest.mark.parametrize("command", ["enqueue --all", "enqueue --all --dry-run", "repair"])
+def test_where_there_is_no_entity_at_all_is_said(world: World, run: Run, command: str) -> None:
+    assert re.search(
+        r"EMBED_ENTITY_LABEL=Entity: the graph \S+ \(\S+\) has no node at all", said_by(run, command)
+    )
+    world.graph_db.write("CREATE (:Entity {name: 'gone', validTo: 1})")
+    assert "EMBED_ENTITY_LABEL=Entity: every :Entity has a `validTo`" in said_by(run, command)
+    world.graph_db.write("CREATE (:Entity {name: 'here'})")
+    assert "warning" not in said_by(run, command)
+
+
+def said_by(run: Run, command: str) -> str:
+    return str(run(*command.split(), both=True))
 
 
 def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
