@@ -40,7 +40,10 @@ class Sweep:
 
     @property
     def failed(self) -> int:
-        """Those whose job for that very text failed for good, and stays so: `retry_failed` is for these."""
+        """Those whose job for that very text failed for good, and stays so: `retry_failed` is for these.
+
+        In the outbox the soft-deleted, for which nothing is queued, count as such too.
+        """
         return self.seen - self.fresh - self.queued - self.standing
 
 

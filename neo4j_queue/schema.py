@@ -263,8 +263,8 @@ def migrate_graph(
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
     if in_the_way := search_problems(schema, _as_made(schema, there)):
-        notes = check_graph(database, settings).notes
-        return Report(database.address.database, None, notes=notes, problems=tuple(in_the_way))
+        before = check_graph(database, settings)
+        return Report(before.database, None, notes=before.notes, problems=tuple(in_the_way))
     created = [
         _create_key(database, schema, there),
         _create_plain(database, there, "pending_key", schema.pending_index, OUTBOX_LABEL, schema.key),
