@@ -29,8 +29,7 @@ class Scope(StrEnum):
 class Sweep:
     """What a sweep saw: entities looked at, of these already fresh, queued (again), or standing in the queue.
 
-    The rest has a job for that very text that failed for good (`retry_failed` is for these). `without_key` are those in
-    scope that it could not see: their key is no text.
+    The rest has `failed`. `without_key` are those in scope that it could not see: their key is no text.
     """
 
     seen: int = 0
@@ -38,6 +37,14 @@ class Sweep:
     queued: int = 0
     standing: int = 0
     without_key: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Those whose job for that very text failed for good, and stays so: `retry_failed` is for these.
+
+        In the outbox the soft-deleted, for which nothing is queued, count as such too.
+        """
+        return self.seen - self.fresh - self.queued - self.standing
 
 
 def sweep(

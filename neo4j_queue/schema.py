@@ -257,10 +257,14 @@ def migrate_graph(
 
     Our own full-text index over other properties than the text's is made anew.
 
-    Where several entities share a key, a plain index takes the place of the constraint, with a note.
+    Where several entities share a key, a plain index takes the place of the constraint, with a note. Where an index is
+    in the way of one that is needed, nothing is created: the settings may have been meant otherwise.
     """
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
+    if in_the_way := search_problems(schema, _as_made(schema, there)):
+        before = check_graph(database, settings)
+        return Report(before.database, None, notes=before.notes, problems=tuple(in_the_way))
     created = [
         _create_key(database, schema, there),
         _create_plain(database, there, "pending_key", schema.pending_index, OUTBOX_LABEL, schema.key),
@@ -293,6 +297,29 @@ def check_graph(database: Database, settings: Settings) -> Report:
         *failed,
     ]
     return Report(database.address.database, None, notes=(*key_notes, *notes), problems=tuple(problems))
+
+
+def _as_made(schema: GraphSchema, there: Mapping[str, Index]) -> dict[str, Index]:
+    """The indexes as they will be with those for search that can be made."""
+    made = dict(there)
+    if _can_make_vectors(schema, there):
+        made[schema.vector_index] = _planned(schema.vector_index, "VECTOR", schema.label, "embedding")
+    if can_make_words(schema, there):
+        made[schema.text_index] = _planned(schema.text_index, "FULLTEXT", schema.label, *schema.properties)
+    return made
+
+
+def _planned(name: str, kind: str, label: str, *properties: str) -> Index:
+    return Index(name, kind, "ONLINE", [label], list(properties), None, None, 100.0, "")
+
+
+def unprepared(graph: Database, jobs: Database, settings: Settings) -> list[str]:
+    """Why no job may be queued yet: what `init` has not made, without which an entity may get several jobs or nodes.
+
+    Looks at names and versions only. That search cannot work yet is no reason.
+    """
+    key = _plain_problems(indexes(graph), settings.embed_entity_label, settings.embed_entity_key)
+    return [*check_jobs(jobs).problems, *key][:1]
 
 
 def _range_indexes(there: Mapping[str, Index], label: str, key: str) -> list[Index]:
@@ -343,8 +370,12 @@ def _plain_problems(there: Mapping[str, Index], label: str, key: str) -> list[st
     return [f"no index on (:{label} {{{key}}}): run neo4j-queue init"]
 
 
+def _can_make_vectors(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
+    return schema.vector_index not in there and not rivals(schema, there, "VECTOR", "embedding")
+
+
 def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
-    if schema.vector_index in there or rivals(schema, there, "VECTOR", "embedding"):
+    if not _can_make_vectors(schema, there):
         return None
     query = statement("schema/entity_vectors", index=schema.vector_index, label=schema.label)
     return _create(

@@ -12,21 +12,24 @@ from neo4j_queue.text import TextRecipe
 SAMPLE = 1_000
 
 
-def strangers(graph: Database, settings: Settings) -> list[str]:
+def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) -> list[str]:
     """One line for the label and each property of the settings that no node of the graph carries.
 
-    Nothing about a graph that is empty. The parts of the default text may be missing; they are not looked for.
+    A graph that is empty or whose entities are all soft-deleted is one line `of_nothing`, for whoever looks for
+    entities. The parts of the default text may be missing; they are not looked for.
     """
     label = settings.embed_entity_label
     (found,) = graph.read(statement("graph/survey", label=label), sample=SAMPLE)
     if not found["entities"]:
         if not found["nodes"]:
-            return []
+            empty = f"{settings.neo4j_uri} ({graph.address.database}) has no node at all"
+            return [f"EMBED_ENTITY_LABEL={label}: the graph {empty}"] if of_nothing else []
         # An index makes a label known that no node has.
         labels = [row["label"] for row in graph.read(statement("graph/labels")) if row["label"] != label]
         return [f"EMBED_ENTITY_LABEL={label}: no node of the graph has this label{_near(label, labels)}"]
     there = set(found["properties"])
-    return [
+    gone = f"EMBED_ENTITY_LABEL={label}: every :{label} has a `validTo`, which means that it is deleted"
+    return [gone] * (of_nothing and not found["current"]) + [
         f"{variable}: no :{label} has a property `{name}`{_near(name, there)}"
         for variable, name in _meant(settings)
         if name not in there and not _carried(graph, label, name)

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from neo4j_queue.cli import session
+from neo4j_queue.cli import output, session
 
 # In the order of `--help`: set up, look, act.
 GROUPS = (
@@ -46,7 +46,7 @@ class Edge(TyperGroup):
         # driver, a provider or a file breaks later, each in its own way.
         for word in args:
             if any("\ud800" <= character <= "\udfff" for character in word):
-                shown = os.fsencode(word).decode("utf-8", "backslashreplace")
+                shown = output.visible(os.fsencode(word).decode("utf-8", "backslashreplace"))
                 raise typer.BadParameter(f"{shown} is not text in UTF-8.", ctx=ctx, param_hint="command line")
         return super().parse_args(ctx, args)
 
@@ -92,7 +92,8 @@ def _explained(error: Exception) -> int:
 
 
 def _say(line: str) -> None:
-    print(f"neo4j-queue: {line}", file=sys.stderr)
+    # Some errors have several lines of their own, such as the end of a log.
+    print(output.visible(f"neo4j-queue: {line}", lines=True), file=sys.stderr)
 
 
 app = typer.Typer(

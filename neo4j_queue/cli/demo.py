@@ -84,4 +84,4 @@ def demo(
 
 def _say(line: str) -> None:
     # At once: a log that is followed shows each step when it happens.
-    print(line, flush=True)
+    print(output.visible(line, lines=True), flush=True)

@@ -56,14 +56,13 @@ def enqueue(
     if any(not name.strip() for name in names or ()):
         raise typer.BadParameter("is blank: entities without a key are left out", param_hint="NAME")
     from neo4j_queue.reconcile import Scope, pages, sweep
-    from neo4j_queue.survey import strangers
 
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
         graph, queue = both.graph, both.queue
-        for line in strangers(graph.database, both.settings):
-            session.warn(line)
+        _warn_of_strangers(both)
         if not dry_run:
+            _refuse_before_init(both)
             session.warn_of_other_workers(queue.workers, both.settings, graph.database)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
@@ -85,13 +84,30 @@ def enqueue(
         if done.seen:
             session.tell_unheard(nudge)
     if json:
-        output.print_json(asdict(done))
+        output.print_json({**asdict(done), "failed": done.failed})
     else:
+        failed = f", {done.failed:,} failed before (`neo4j-queue retry` is for them)" if done.failed else ""
         print(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
-            f"{done.fresh:,} fresh."
+            f"{done.fresh:,} fresh{failed}."
         )
     _tell_left_out(graph, done.without_key)
+
+
+def _warn_of_strangers(both: session.Both) -> None:
+    from neo4j_queue.survey import strangers
+
+    for line in strangers(both.graph.database, both.settings, of_nothing=True):
+        session.warn(line)
+
+
+def _refuse_before_init(both: session.Both) -> None:
+    from neo4j_queue.errors import SettingsError
+    from neo4j_queue.schema import unprepared
+
+    problems = unprepared(both.graph.database, both.queue.database, both.settings)
+    if problems:
+        raise SettingsError(problems)
 
 
 def _tell_left_out(graph: "EntityGraph", count: int) -> None:
@@ -124,7 +140,7 @@ def _enqueue_named(
         )
     else:
         for result in results:
-            print(f"{result.entity_uid}: {result.outcome}, job {result.id}")
+            output.print_line(f"{result.entity_uid}: {result.outcome}, job {result.id}")
 
 
 def repair(
@@ -152,12 +168,14 @@ def repair(
     from neo4j_queue.repair import force_generate_embedding, selected
 
     with session.open_both() as both:
+        _warn_of_strangers(both)
         if dry_run:
             # Those in the page have no job, or one that ended well; the one named may have any.
             page = selected(both.graph, both.queue, name, limit)
             cost.dry_run(both, [page], leave_failed=False, json=json)
             _tell_missed(both.graph, name, len(page), limit)
             return
+        _refuse_before_init(both)
         session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
         _tell_missed(both.graph, name, answer.get("discovered", 0), limit)
@@ -165,10 +183,10 @@ def repair(
     if json:
         output.print_json(answer)
     elif answer["mode"] == "specific":
-        print(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
+        output.print_line(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
     else:
         for job in answer["jobs"]:
-            print(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
+            output.print_line(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)

@@ -135,7 +135,10 @@ def _plain(word: StrEnum | None) -> str | None:
 def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
     """The job with its times as times; the long stack last."""
     names = sorted(job, key=lambda name: (name == "error_stack", name != "id", name))
-    return {name: output.iso(job[name]) if name in TIMES else job[name] for name in names}
+    facts: dict[str, Any] = {name: output.iso(job[name]) if name in TIMES else job[name] for name in names}
+    if facts.get("error_stack"):
+        facts["error_stack"] = output.in_lines(facts["error_stack"])
+    return facts
 
 
 def retry(

@@ -1,24 +1,50 @@
 """How answers look: JSON for programs, tables for people, progress for both kinds of terminal."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # Columns of a table that goes into a pipe: nothing is cut that a person wants to grep.
 PIPE_WIDTH = 200
 # Seconds between two plain lines of progress where there is no terminal.
 PLAIN_EVERY_S = 5.0
 
+# What a terminal obeys instead of showing it: C0, DEL and C1. Keys, texts and errors are data and may hold any of it.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROLS_IN_JSON = re.compile(r"[\x7f-\x9f]")
+
 Advance = Callable[[int, int | None], None]
 
 
+def visible(text: str, *, lines: bool = False) -> str:
+    """The text with each control character as a visible escape (`\\x1b`); `lines`: its newlines stay."""
+    return _CONTROLS.sub(lambda m: m[0] if lines and m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
+
+
+def print_line(line: str, file: TextIO | None = None) -> None:
+    """One line for people, which no data in it can break or colour; on stdout if not said otherwise."""
+    print(visible(line), file=file)
+
+
+def in_lines(text: str) -> "Text":
+    """A cell of several lines."""
+    from rich.text import Text
+
+    return Text(visible(text, lines=True))
+
+
 def print_json(answer: object) -> None:
-    """One line of JSON on stdout."""
-    print(json.dumps(answer, ensure_ascii=False, default=str))
+    """One line of JSON on stdout. JSON lets DEL and C1 stand as they are, a terminal would obey them."""
+    line = json.dumps(answer, ensure_ascii=False, default=str)
+    print(_CONTROLS_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", line))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -41,12 +67,12 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
     table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, value in facts.items():
         if value is not None and value != "":
-            table.add_row(name, Text(shown(value)))
+            table.add_row(name, value if isinstance(value, Text) else Text(shown(value)))
     _console().print(table)
 
 
 def shown(value: object) -> str:
-    """A value as people read it."""
+    """A value as people read it, without anything that a terminal obeys."""
     match value:
         case None:
             return ""
@@ -59,7 +85,7 @@ def shown(value: object) -> str:
         case list() | tuple():
             return ", ".join(shown(item) for item in value)
         case _:
-            return str(value)
+            return visible(str(value))
 
 
 def iso(epoch_ms: int | None) -> str | None:

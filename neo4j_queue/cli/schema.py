@@ -74,15 +74,15 @@ def _tell(reports: "list[Report]", check: bool) -> None:
     for report in reports:
         state = "ready" if report.ok else "not ready"
         version = f" (schema version {report.version})" if report.version is not None else ""
-        print(f"{report.database}: {state}{version}")
+        output.print_line(f"{report.database}: {state}{version}")
         for name in report.created:
-            print(f"  created {name}")
+            output.print_line(f"  created {name}")
         if report.ok and not report.created and not check:
             print("  nothing to do")
         for note in report.notes:
-            print(f"  note: {note}")
+            output.print_line(f"  note: {note}")
         for problem in report.problems:
-            print(f"  problem: {problem}")
+            output.print_line(f"  problem: {problem}")
 
 
 def doctor(
@@ -124,7 +124,7 @@ def _diagnose(findings: "list[Finding]", json: bool) -> None:
         [
             marks[finding.grade],
             finding.subject,
-            finding.detail + (f"\n-> {finding.advice}" if finding.advice else ""),
+            output.in_lines(finding.detail + (f"\n-> {finding.advice}" if finding.advice else "")),
         ]
         for finding in findings
     ]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import typer
 
+from neo4j_queue.cli import output
+
 if TYPE_CHECKING:
     from neo4j_queue.database import Database
     from neo4j_queue.graph import EntityGraph
@@ -177,10 +179,10 @@ def tell_unheard(wish: "Nudge") -> None:
 
 def warn(line: str) -> None:
     """A line for people, beside the answer."""
-    print(f"neo4j-queue: warning: {line}", file=sys.stderr)
+    output.print_line(f"neo4j-queue: warning: {line}", sys.stderr)
 
 
 def refuse(line: str) -> NoReturn:
     """Ends the command with a bad answer (exit code 1) and one line that says why."""
-    print(f"neo4j-queue: {line}", file=sys.stderr)
+    output.print_line(f"neo4j-queue: {line}", sys.stderr)
     raise typer.Exit(1)

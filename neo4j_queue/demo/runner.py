@@ -157,7 +157,7 @@ def _prepare(graph: EntityGraph, queue: EmbedQueue, settings: environment.DemoSe
 
 def _load(library: corpus.Corpus, graph: EntityGraph, progress: Progress) -> None:
     """Writes entities (each with its outbox mark and its job) and relations; what is there stays as it is."""
-    with progress("loading") as advance:
+    with progress("loading entities and relations") as advance:
         done, total = 0, len(library.entries) + len(library.relations)
         for entries in _pages(library.entries):
             graph.create_entities(EntityInput(e.name, e.entity_type, e.observations) for e in entries)
@@ -178,7 +178,10 @@ def _drain(watch: Watch, graph: EntityGraph, queue: EmbedQueue, advance: Advance
         late = sweep(graph, queue).queued
         if not late:
             break
-        say(f"{late:,} entities were written while the queue was slow to answer; they are queued now.")
+        say(
+            f"{late:,} entities are queued only now, as is meant: no writer waits long for the queue; if it is slow, "
+            "an entity is marked, and a sweep finds it."
+        )
         seconds += watch.until_drained(advance)
     return seconds
 

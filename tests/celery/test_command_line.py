@@ -180,11 +180,21 @@ def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> Non
     world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
     assert run("enqueue", "--missing", "--json")["queued"] == 25
     assert run("enqueue", "--all", "--json") == {
-        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0,
+        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0, "failed": 0,
     }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
     run("enqueue", "own8", "nobody", code=1)
+
+
+def test_enqueue_names_what_failed_before(world: World, run: Run) -> None:
+    world.create(5)
+    world.jobs_db.write("MATCH (j:EmbedJob) WITH j LIMIT 3 SET j.status = 'failed'")
+    answer = run("enqueue", "--all", "--json")
+    assert (answer["seen"], answer["standing"], answer["failed"]) == (5, 2, 3)
+    said = "5 entities looked at: 0 queued, 2 queued before, 0 fresh"
+    failed = "3 failed before (`neo4j-queue retry` is for them)"
+    assert run("enqueue", "--missing").strip() == f"{said}, {failed}."
 
 
 @pytest.mark.parametrize("command", [["enqueue", "--all"], ["repair"], ["doctor"]], ids=" ".join)
@@ -197,13 +207,27 @@ def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
     assert "EMBED_ENTITY_KEY=uid" in said
 
 
-@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["init", "--check"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["enqueue", "--missing"], ["repair"], ["init", "--check"]], ids=" ".join)
 def test_a_label_that_no_node_has_is_named(world: World, run: Run, command: list[str]) -> None:
     world.graph_db.write("CREATE (:Entity {name: 'good'})")
-    # A label without indexes: `init --check` says so too.
-    code = 78 if command[0] == "init" else 0
-    said = run(*command, both=True, code=code, EMBED_ENTITY_LABEL="Entitty")
+    # A label without indexes: that is said too.
+    said = run(*command, both=True, code=REFUSED, EMBED_ENTITY_LABEL="Entitty")
     assert "EMBED_ENTITY_LABEL=Entitty: no node of the graph has this label; did you mean Entity?" in said
+
+
+@pytest.mark.parametrize("command", ["enqueue --all", "enqueue --all --dry-run", "repair"])
+def test_where_there_is_no_entity_at_all_is_said(world: World, run: Run, command: str) -> None:
+    assert re.search(
+        r"EMBED_ENTITY_LABEL=Entity: the graph \S+ \(\S+\) has no node at all", said_by(run, command)
+    )
+    world.graph_db.write("CREATE (:Entity {name: 'gone', validTo: 1})")
+    assert "EMBED_ENTITY_LABEL=Entity: every :Entity has a `validTo`" in said_by(run, command)
+    world.graph_db.write("CREATE (:Entity {name: 'here'})")
+    assert "warning" not in said_by(run, command)
+
+
+def said_by(run: Run, command: str) -> str:
+    return str(run(*command.split(), both=True))
 
 
 def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
@@ -282,6 +306,24 @@ def test_failed_jobs_are_listed_shown_and_queued_again(world: World, run: Run) -
     assert run("retry", "--status", "400", "--reason", "permanent_error", "--json") == {"retried": 1}
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["enqueue KEY", "repair KEY", "jobs list", "jobs show ID", "search x", "enqueue KEY -- nobody\x1b"],
+)
+def test_no_command_prints_what_steers_the_terminal(world: World, run: Run, command: str) -> None:
+    key = "evil\x1b[2J\x9b"
+    world.graph_db.write("CREATE (:Entity {name: $key, entityType: 'thing'})", key=key)
+    run("enqueue", key)
+    (job,) = run("jobs", "list", "--json")
+    world.jobs_db.write("MATCH (j:EmbedJob) SET j.error = $key, j.error_stack = 'one\n' + $key", key=key)
+    if command == "search x":
+        lease_and_embed(world)
+    words = [{"KEY": key, "ID": job["id"]}.get(word, word) for word in command.split(" ")]
+    said = run(*words, both=True, code=NOTHING if "nobody" in command else 0)
+    assert r"evil\x1b[2J\x9b" in said
+    assert all(c == "\n" or c.isprintable() for c in said)
+
+
 def test_release_takes_running_jobs_back_and_names_those_that_do_not_run(world: World, run: Run) -> None:
     world.create(3)
     (lease,) = world.queue.lease("somebody", batches=1).leases
@@ -320,6 +362,22 @@ def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: 
     run("search", "one", code=NOTHING, **asked)
     assert "no room for a search" in run("search", "two", both=True, code=TEMPORARY, **asked)
     assert provider.inputs == ["one"]
+
+
+@pytest.mark.parametrize(
+    "command", ["enqueue --all", "enqueue --missing", "enqueue e1", "repair", "repair e1"]
+)
+def test_nothing_is_queued_before_init(world: World, run: Run, command: str) -> None:
+    """Without the constraints two at once could make two jobs of one, or two nodes."""
+    world.graph_db.write("CREATE (:Entity {name: 'e1'}), (:Uninitialised {name: 'e1'})")
+    said = run(*command.split(), code=REFUSED, EMBED_ENTITY_LABEL="Uninitialised")
+    assert said.strip() == "neo4j-queue: no index on (:Uninitialised {name}): run neo4j-queue init"
+    world.jobs_db.autocommit("MATCH (n) DETACH DELETE n")
+    said = run(*command.split(), code=REFUSED)
+    assert re.fullmatch(
+        r"neo4j-queue: the jobs database \S+ is not prepared; .*: run neo4j-queue init\n", said
+    )
+    assert world.jobs_db.read("MATCH (j:EmbedJob) RETURN count(*) AS n")[0]["n"] == 0
 
 
 def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:

@@ -1,0 +1,36 @@
+"""What commands print: data never steers the terminal."""
+
+import json
+
+import pytest
+
+from neo4j_queue.cli import output, session
+
+# Clear the screen, BEL, DEL, and CSI as C1 writes it.
+NASTY = "a\x1b[2J\x07\x7f\x9b31mé\tz"
+SHOWN = r"a\x1b[2J\x07\x7f\x9b31mé\x09z"
+
+
+def test_control_characters_are_shown_as_escapes() -> None:
+    assert output.visible(NASTY) == SHOWN
+    assert output.visible("a\nb\r") == r"a\x0ab\x0d"
+    assert output.visible("a\nb\r", lines=True) == "a\nb\\x0d"
+
+
+def test_tables_facts_and_lines_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table("", ["entity", "many"], [[NASTY, [NASTY, "b"]]])
+    output.print_facts("", {"entity": NASTY, "stack": output.in_lines(f"1\n{NASTY}")})
+    output.print_line(NASTY)
+    session.warn(NASTY)
+    with pytest.raises(Exception):  # noqa: B017, PT011 (typer's way to end)
+        session.refuse(NASTY)
+    said = capsys.readouterr()
+    assert (said.out.count(SHOWN), said.err.count(SHOWN)) == (5, 2)
+    assert all(c == "\n" or c.isprintable() for c in said.out + said.err)
+
+
+def test_json_has_them_escaped_and_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json({NASTY: NASTY})
+    line = capsys.readouterr().out
+    assert line.rstrip("\n").isprintable()
+    assert json.loads(line) == {NASTY: NASTY}
