@@ -143,6 +143,8 @@ def test_waiting_for_what_does_not_come_ends(server: ProviderServer) -> None:
 def test_the_journal_tells_what_came_and_how_it_ended(server: ProviderServer) -> None:
     server.reply_next(error(500))
     ask(server, "a", "b", dimensions=4, encoding_format="float")
+    # The client has its answer a moment before the server notes that it is sent.
+    server.wait_for(finished=1)
     ask(server, "c")
     server.wait_for(finished=2)
     first, second = server.journal
