@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
-from neo4j.exceptions import DriverError, Neo4jError, ServiceUnavailable
+from neo4j.exceptions import DriverError, Neo4jError, ResultFailedError, ServiceUnavailable
 
 from neo4j_queue.bulk import Bulk
 from neo4j_queue.errors import SettingsError
@@ -123,9 +123,19 @@ class Database:
             self.driver().session(database=name, default_access_mode=access) as session,
         ):
             bounded = neo4j.unit_of_work(timeout=timeout_s)(_not_repeated_after(work))
-            if access == neo4j.READ_ACCESS:
-                return session.execute_read(bounded)
-            return session.execute_write(bounded)
+            run = session.execute_read if access == neo4j.READ_ACCESS else session.execute_write
+            for again in (True, False):
+                try:
+                    return run(bounded)
+                except ResultFailedError as error:
+                    # Seldom, while it rolls back, the driver raises this in the place of what went wrong, and
+                    # repeats nothing then.
+                    cause = error.__cause__
+                    if not isinstance(cause, Neo4jError | DriverError):
+                        raise
+                    if not (again and cause.is_retryable()):
+                        raise cause from None
+            raise AssertionError("the second try returns or raises")
 
     def autocommit(
         self, query: str, *, timeout_s: float = STATEMENT_TIMEOUT_S, **parameters: Any

@@ -6,9 +6,10 @@ from contextlib import suppress
 
 import pytest
 from neo4j import ManagedTransaction
-from neo4j.exceptions import CypherSyntaxError, ServiceUnavailable
+from neo4j._sync.io._bolt._bolt5 import Bolt5x0
+from neo4j.exceptions import ClientError, CypherSyntaxError, ServiceUnavailable
 
-from neo4j_queue.database import Database
+from neo4j_queue.database import Database, rows
 from tests.alarm import interrupted_after
 
 # The answer is larger than any before it on the connection: the driver must let its buffer grow while it cleans up.
@@ -127,3 +128,38 @@ def test_what_was_interrupted_answers_no_later_statement(jobs_db: Database) -> N
         interrupted += len(raised)
         assert [row["n"] for row in jobs_db.read("RETURN $n AS n", n=n)] == [n]
     assert interrupted > ROUNDS / 2
+
+
+# -- what the driver's clean-up hides --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clumsy_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forces what happens by itself once in some thousand failures: the driver does not see that the connection is
+    reset already, and rolls back a result that has failed."""
+    monkeypatch.setattr(Bolt5x0, "is_reset", property(lambda _: False))
+
+
+def test_what_failed_is_raised_and_not_that_it_failed(jobs_db: Database, clumsy_driver: None) -> None:
+    """Two `init` at once: one takes "is there already" for success. Guard: `ResultFailedError` in
+    `Database.transaction`."""
+    with pytest.raises(ClientError, match="/ by zero"):
+        jobs_db.write("RETURN 1 / 0 AS never")
+
+
+def test_what_may_be_repeated_is_repeated_all_the_same(jobs_db: Database, clumsy_driver: None) -> None:
+    """The lock is free when the first wait for it has ended. Guard: the second try there."""
+    jobs_db.write("CREATE (:Held {n: 0})")
+    session = jobs_db.driver().session(database=jobs_db.address.database)
+    holder = session.begin_transaction()
+    holder.run("MATCH (h:Held) SET h.n = 1").consume()
+    tries: list[int] = []
+
+    def work(tx: ManagedTransaction) -> int:
+        tries.append(1)
+        if len(tries) == 2:
+            holder.commit()
+        return int(rows(tx, "MATCH (h:Held) SET h.n = h.n + 1 RETURN h.n AS n")[0]["n"])
+
+    assert jobs_db.transaction(work) == 2
+    session.close()

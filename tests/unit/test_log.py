@@ -16,7 +16,7 @@ from neo4j_queue.settings import Settings
 
 settings = Settings(
     _env_file=None,
-    openai_api_key='sk-"quoted" key',
+    openai_api_key='sk-"quoted"-key',
     neo4j_username="ann",
     neo4j_password="pass/word",
     celery_broker_url="redis://:broker-pw@127.0.0.1:6379/0",
