@@ -27,8 +27,9 @@ LATENCY_MS = 200
 # Vectors of 1,536 numbers take four times as long to write; half as many jobs show the same.
 SHARE = {256: 1.0, 1536: 0.5}
 
-# pgai 0.12 on PostgreSQL, two processors, without any vector index (rows per second). Figures of another day,
-# quoted for their order of magnitude: at 0 ms, and at 200 ms with four requests of 50 inputs at once.
+# pgai 0.12 on PostgreSQL, two processors, without any vector index (rows per second). Figures of another day and
+# machine, quoted for their order of magnitude: at 0 ms, and at 200 ms with four requests of 50 inputs at once. What it
+# does beside ours in the same hour, with and without an index, is in docs/reference/benchmarks.md.
 PEER_0_MS = 2_340
 PEER_200_MS = 756
 PEER_BATCH = 50
