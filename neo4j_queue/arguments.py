@@ -11,6 +11,7 @@ from typing import TypeVar
 from neo4j_queue import pauses
 from neo4j_queue.errors import ErrorCategory, Neo4jQueueError
 from neo4j_queue.jobs import FailureReason
+from neo4j_queue.wellformed import is_well_formed
 
 HTTP_MIN, HTTP_MAX = 100, 599
 
@@ -50,14 +51,10 @@ def limit(value: object) -> int | None:
 def seconds(value: object) -> float:
     """How long a pause is to last, a number or a numeric string."""
     try:
-        if isinstance(value, int | float | str) and not isinstance(value, bool):
-            allowed = pauses.allowed(float(value))
-            if allowed > 0:
-                return allowed
-    except (ValueError, OverflowError):
-        pass
-    wanted = f"a number of seconds, more than 0 and at most {pauses.LONGEST_S} (a year)"
-    raise BadArgument("seconds", wanted, value)
+        return pauses.meant(value)
+    except ValueError:
+        wanted = f"a number of seconds, more than 0 and at most {pauses.LONGEST_S} (a year)"
+        raise BadArgument("seconds", wanted, value) from None
 
 
 def job_ids(value: object) -> list[str]:
@@ -70,7 +67,7 @@ def job_ids(value: object) -> list[str]:
 
 def text(name: str, value: object, wanted: str = "a text") -> str:
     """A text that can be stored: no number, and no half of a character either."""
-    if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+    if not isinstance(value, str) or not is_well_formed(value):
         raise BadArgument(name, wanted, value)
     return value
 

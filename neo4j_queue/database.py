@@ -124,7 +124,8 @@ class Database:
         ):
             bounded = neo4j.unit_of_work(timeout=timeout_s)(_not_repeated_after(work))
             run = session.execute_read if access == neo4j.READ_ACCESS else session.execute_write
-            for again in (True, False):
+            repeated = False
+            while True:
                 try:
                     return run(bounded)
                 except ResultFailedError as error:
@@ -133,9 +134,9 @@ class Database:
                     cause = error.__cause__
                     if not isinstance(cause, Neo4jError | DriverError):
                         raise
-                    if not (again and cause.is_retryable()):
+                    if repeated or not cause.is_retryable():
                         raise cause from None
-            raise AssertionError("the second try returns or raises")
+                    repeated = True
 
     def autocommit(
         self, query: str, *, timeout_s: float = STATEMENT_TIMEOUT_S, **parameters: Any
@@ -245,7 +246,8 @@ def packed(tx: ManagedTransaction, query: str, **parameters: Any) -> list[Row]:
     which costs it more than twenty of their values.
     """
     (record,) = tx.run(query, _quiet(parameters))
-    return list(record["rows"])
+    found: list[Row] = record["rows"]
+    return found
 
 
 def the_row(found: Sequence[Record]) -> Record:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from string import Formatter
 from urllib.parse import urlsplit
 
+from neo4j_queue.wellformed import is_well_formed
+
 DATABASE_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 # ASCII digits only, and few enough for a 64-bit integer: `int()` alone takes "1_000" and digits of any kind.
 WHOLE = re.compile(r"[0-9]{1,18}")
@@ -128,8 +130,8 @@ def graph_name(*reserved: str) -> Callable[[str], str]:
 
 
 def utf8(value: object) -> object:
-    """Refuses bytes of the environment that are no text: they come as lone surrogates, which nobody can be sent."""
-    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+    """Refuses bytes of the environment that are no text."""
+    if isinstance(value, str) and not is_well_formed(value):
         raise ValueError("must be text in UTF-8")
     return value
 

@@ -21,6 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from neo4j_queue.cli import output, session
+from neo4j_queue.wellformed import is_well_formed
 
 # In the order of `--help`: set up, look, act.
 GROUPS = (
@@ -42,10 +43,9 @@ class Edge(TyperGroup):
     """Turns every error of a command into one clear line and an exit code; a stack trace only with `--debug`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # All words stand here, those of the command too. What is not UTF-8 comes as lone surrogates, on which a
-        # driver, a provider or a file breaks later, each in its own way.
+        # All words stand here, those of the command too.
         for word in args:
-            if any("\ud800" <= character <= "\udfff" for character in word):
+            if not is_well_formed(word):
                 shown = output.visible(os.fsencode(word).decode("utf-8", "backslashreplace"))
                 raise typer.BadParameter(f"{shown} is not text in UTF-8.", ctx=ctx, param_hint="command line")
         return super().parse_args(ctx, args)

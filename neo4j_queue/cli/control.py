@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from neo4j_queue import pauses
 from neo4j_queue.cli import output, session
-from neo4j_queue.pauses import LONGEST_S
 
 
 def register(app: typer.Typer) -> None:
@@ -20,14 +20,10 @@ def register(app: typer.Typer) -> None:
 def _seconds(text: str) -> float:
     """The time of `pause`: one that has an end, and is more than nothing."""
     try:
-        seconds = float(text)
+        return pauses.meant(text)
     except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= LONGEST_S:  # false for what is no number, too
-        raise typer.BadParameter(
-            f"{text!r} is not a number of seconds, more than 0 and at most {LONGEST_S:,}."
-        )
-    return seconds
+        wanted = f"a number of seconds, more than 0 and at most {pauses.LONGEST_S:,}"
+        raise typer.BadParameter(f"{text!r} is not {wanted}.") from None
 
 
 def pause(

@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 import pytest
 from typer.models import ParameterInfo
 
-from neo4j_queue import repair
+from neo4j_queue import arguments, repair
 from neo4j_queue.cli import app
 from neo4j_queue.cli import embed as embed_commands
 from neo4j_queue.cli import jobs as jobs_commands
@@ -181,6 +181,7 @@ def test_the_words_of_the_options_are_those_of_the_queue() -> None:
     assert [*jobs_commands.JobStatus] == [*Status]
     assert [*jobs_commands.Category] == [*ErrorCategory]
     assert [*jobs_commands.Reason] == [*FailureReason]
+    assert (jobs_commands.HTTP_MIN, jobs_commands.HTTP_MAX) == (arguments.HTTP_MIN, arguments.HTTP_MAX)
 
 
 @pytest.mark.parametrize("verbose", [False, True])
