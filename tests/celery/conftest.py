@@ -1,5 +1,8 @@
 """A small world for tests with real worker processes: graph, queue, provider, and short leases."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,7 @@ from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.celery_processes import CeleryProcesses
+from tests.celery_processes import ROOT, CeleryProcesses
 from tests.waiting import wait_until
 
 # Leases short enough that a test can see them run out, long enough for a busy machine to start work in time.
@@ -68,6 +71,8 @@ class World:
 
 
 MakeWorld = Callable[..., World]
+Run = Callable[..., Any]
+REFUSED = 78
 
 
 @pytest.fixture
@@ -109,3 +114,36 @@ def make_world(
     yield make
     for processes in opened:
         processes.kill()
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    """Databases and Redis; no worker."""
+    return make_world()
+
+
+@pytest.fixture
+def run(world: World, tmp_path: Path) -> Run:
+    """Runs a command; its answer as JSON, or its text, or why it was refused, after a look at the exit code.
+
+    `both`: everything that it wrote, the answer and what was said beside it.
+    """
+
+    def run(*arguments: str, code: int = 0, both: bool = False, **environment: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "neo4j_queue.cli", *arguments],
+            cwd=tmp_path,
+            env={**world.environment, "PYTHONPATH": str(ROOT), **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr + done.stdout
+        if both:
+            return done.stdout + done.stderr
+        if "--json" in arguments:
+            return json.loads(done.stdout)
+        return done.stderr if code == REFUSED else done.stdout
+
+    return run
