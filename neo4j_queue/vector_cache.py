@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
 
 # Model, dimensions, content hash of the whole text.
 Key = tuple[str, int, str]
@@ -21,11 +20,11 @@ ENTRY_BYTES = 400
 MEGABYTE = 1 << 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Asked:
     """A text that a thread is asking for. When `done`, its vector is in `vector`, or was not got."""
 
-    done: threading.Event = field(default_factory=threading.Event)
+    done: bool = False
     vector: Sequence[float] | None = None
 
 
@@ -36,6 +35,9 @@ class VectorCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = threading.Lock()
+        # Told whenever texts that somebody may wait for are done: one for all, since hardly anybody ever waits, and
+        # one for each would cost more than everything else here.
+        self._done = threading.Condition(self._lock)
         self._kept: OrderedDict[Key, array[float]] = OrderedDict()
         self._asked: dict[Key, _Asked] = {}
 
@@ -77,7 +79,8 @@ class VectorCache:
             for key, asked in flight.ours.items():
                 if asked is not None and self._asked.get(key) is asked:
                     del self._asked[key]
-                    asked.done.set()
+                    asked.done = True
+            self._done.notify_all()
 
     def keep(self, vectors: Mapping[Key, Sequence[float]]) -> None:
         """Keeps vectors, and gives them to those who wait for them."""
@@ -92,9 +95,16 @@ class VectorCache:
                 asked = self._asked.pop(key, None)
                 if asked is not None:
                     asked.vector = vectors[key]
-                    asked.done.set()
+                    asked.done = True
+            self._done.notify_all()
             while self._bytes > self._max_bytes:
                 self._forget(next(iter(self._kept)))
+
+    def wait(self, asked: Iterable[_Asked], timeout_s: float) -> None:
+        """Returns when all of these are done, or after `timeout_s` seconds."""
+        waiting = list(asked)
+        with self._done:
+            self._done.wait_for(lambda: all(each.done for each in waiting), timeout_s)
 
     def _forget(self, key: Key) -> None:
         vector = self._kept.pop(key, None)
@@ -117,9 +127,7 @@ class Flight:
 
     def wait(self, timeout_s: float) -> dict[Key, Sequence[float]]:
         """What the others got within `timeout_s` seconds. Get what is ours first: they may be waiting for it."""
-        deadline = monotonic() + timeout_s
-        for asked in self.others.values():
-            asked.done.wait(max(0.0, deadline - monotonic()))
+        self.cache.wait(self.others.values(), timeout_s)
         return {key: asked.vector for key, asked in self.others.items() if asked.vector is not None}
 
 
