@@ -52,7 +52,9 @@ def bare_writes(corpus: Corpus, count: int, writers: int) -> float:
 
 def _one(corpus: Corpus, lease: Lease) -> int:
     jobs = corpus.queue.start(lease.token, lease.job_ids, worker="bare").jobs
-    texts = {text.uid: text for text in corpus.graph.read_texts(sorted({job.entity_uid for job in jobs}))}
+    texts = {
+        text.uid: text for text in corpus.graph.read_wanted({job.entity_uid: [job.version] for job in jobs})
+    }
     written = corpus.graph.write_vectors([corpus.write(text) for text in texts.values()])
     done = [
         Completion(job.id, Outcome.EMBEDDED)

@@ -260,6 +260,9 @@ def _corpus(stage: Stage, options: Options, dimensions: int, count: int) -> Corp
         if rate < fastest * STILL_FASTER and (done >= WARM_UP_JOBS or options.quick):
             break
         fastest = max(fastest, rate)
+    # The workers plan and lease several batches at once, which the bare statements have not warmed.
+    rate, _ = drain(corpus, count, Shape(0, SLOTS_AT_0_MS))
+    stage.say(f"  warm-up, with workers: {rate:,.0f} jobs/s")
     return corpus
 
 
