@@ -84,8 +84,9 @@ class Ending:
         requests = self._requests(text for texts in work.current.values() for text in texts)
         self._enqueue([r for r in requests if (r.entity_uid, r.model, r.version) not in ours])
 
-    def look_again(self, work: Work) -> None:
+    def look_again(self, work: Work) -> bool:
         """After the settlement: takes entities out of the outbox, and looks once more at those of superseded jobs.
+        Says whether it queued any.
 
         A text may have changed back since it was read, while its old job was still running and stood for it (A -> B ->
         A): whoever changed it was told that it has a job. Whoever changes it from now on finds that job ended, and
@@ -98,8 +99,10 @@ class Ending:
             raise
         except Exception as error:  # noqa: BLE001 - the jobs are settled, whatever this is
             self._journal.left_to_sweep(len(work.current) + len(work.fresh), error)
-        else:
-            self._enqueue(self._requests(texts))
+            return False
+        requests = self._requests(texts)
+        self._enqueue(requests)
+        return bool(requests)
 
     def _requests(self, texts: Iterable[EntityText]) -> list[JobRequest]:
         return [text.request(self._model) for text in texts if text.needs_vector]

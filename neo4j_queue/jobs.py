@@ -180,7 +180,8 @@ class FailedJob:
 class Settlement:
     """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them.
 
-    `troubled`: failures of the provider are on record, so that a success is news.
+    `troubled`: failures of the provider are on record, so that a success is news. `due`: whether any job was due at
+    its end; None when the lease did not end by it.
     """
 
     completed: frozenset[str]
@@ -189,6 +190,7 @@ class Settlement:
     lost: frozenset[str]
     health: HealthChange | None = None
     troubled: bool = False
+    due: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

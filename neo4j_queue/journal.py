@@ -150,7 +150,9 @@ class Journal:
 
     def batch_done(self, summary: Summary) -> None:
         """The batch in numbers."""
-        counts = {name: value for name, value in asdict(summary).items() if name not in ("token", "refused")}
+        counts = {
+            name: value for name, value in asdict(summary).items() if name not in ("token", "refused", "due")
+        }
         log.info("embedding_batch_done", lease_token=summary.token, **counts)
 
     def _failed(

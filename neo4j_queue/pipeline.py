@@ -1,8 +1,9 @@
 """One leased batch from start to finish, as a sequence of named steps.
 
 start (fenced) -> read the texts -> sort out what needs no request -> get the vectors of the rest, each text once, from
-the provider if nobody else has them -> write the vectors (fenced by the text) -> settle (fenced). Five round trips for
-a batch of any size, one more where other entities have its texts; nothing is held open across the provider's answer.
+the provider if nobody else has them -> write the vectors (fenced by the text) -> settle (fenced). Four transactions
+for a batch of any size, one more where other entities have its texts; nothing is held open across the provider's
+answer.
 
 Vector and completion are commits in two databases. The vector goes first: after a crash in between, the next
 attempt finds it fresh and completes without a request.
@@ -106,8 +107,8 @@ class Pipeline:
         self._journal.started(work.token, list(work.jobs.values()))
         work.rest = self._work(work)
         settlement = self._ending.settle(work)
-        self._ending.look_again(work)
-        summary = work.summary(settlement, self._ending.elapsed_ms(work))
+        queued = self._ending.look_again(work)
+        summary = work.summary(settlement, self._ending.elapsed_ms(work), queued=queued)
         self._journal.batch_done(summary)
         return summary
 

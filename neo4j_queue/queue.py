@@ -322,10 +322,6 @@ class EmbedQueue:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def has_due(self) -> bool:
-        """Is any job due now? One look at the index."""
-        return bool(self.database.read(statement("jobs/due"), now=self._clock())[0]["due"])
-
     def status(self) -> QueueStatus:
         """The queue in numbers, plain integers; zeros on an empty database."""
         (row,) = self.database.read(statement("jobs/status"), now=self._clock())

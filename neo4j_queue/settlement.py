@@ -68,12 +68,12 @@ class Settling:
         completed = self._complete(tx)
         failed = self._fail(tx)
         released = self._release(tx)
-        troubled = self._close(tx, len(completed) + len(failed) + len(released))
+        troubled, due = self._close(tx, len(completed) + len(failed) + len(released))
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
         lost = frozenset(self._ids()) - kept
-        self.settled = Settlement(completed, failed, released, lost, change, troubled)
+        self.settled = Settlement(completed, failed, released, lost, change, troubled, due)
         return self.settled
 
     def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
@@ -114,7 +114,7 @@ class Settling:
         ordered = sorted(given, key=lambda row: str(row["id"]))
         return packed(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
 
-    def _close(self, tx: ManagedTransaction, settled: int) -> bool:
+    def _close(self, tx: ManagedTransaction, settled: int) -> tuple[bool, bool | None]:
         spent = self.spent
         closed = rows(
             tx,
@@ -130,7 +130,9 @@ class Settling:
             sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
             now=self.now,
         )
-        return any(row["troubled"] for row in closed)
+        if not closed:
+            return False, None
+        return closed[0]["troubled"], closed[0]["due"]
 
     def _reason(self, failure: Failure) -> FailureReason | None:
         if failure.fault.category is ErrorCategory.PERMANENT:

@@ -16,6 +16,7 @@ class Summary:
     """What became of one batch, in numbers of jobs; `refused` when the work was not begun.
 
     `inputs` were sent (parts of a refused request again); `saved_*` are the jobs that needed none (see `Saved`).
+    `due`: whether jobs were due at its end, as far as is known.
     """
 
     token: str
@@ -36,6 +37,7 @@ class Summary:
     saved_other_entity: int = 0
     saved_current: int = 0
     duration_ms: int = 0
+    due: bool = True
 
 
 @dataclass(slots=True)
@@ -101,8 +103,8 @@ class Work:
         self.failed = [failure for failure in self.failed if failure.job.id not in self.unproven]
         self.open |= {job.id: job for job in acquitted}
 
-    def summary(self, settlement: Settlement, duration_ms: int) -> Summary:
-        """What became of it, as it was stored."""
+    def summary(self, settlement: Settlement, duration_ms: int, *, queued: bool) -> Summary:
+        """What became of it, as it was stored; `queued`: it queued jobs afterwards."""
         ended = [c.outcome for c in self.completed if c.job_id in settlement.completed]
         for_good = sum(stored.reason is not None for stored in settlement.failed)
         return Summary(
@@ -123,4 +125,5 @@ class Work:
             saved_other_entity=self.saved.other_entity,
             saved_current=self.saved.current,
             duration_ms=duration_ms,
+            due=queued or settlement.due is not False,
         )

@@ -128,7 +128,6 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     work = running(queue)
     queue.fail(work.token, failures(work.jobs[:50], ErrorCategory.PERMANENT))
     queue.fail(work.token, failures(work.jobs[50:]))
-    queue.has_due()
     queue.status()
     queue.states_of(requests(10))
     queue.enqueue([request(n, priority=5) for n in fresh])
@@ -198,7 +197,6 @@ BOUNDED = [
     "jobs/list_ended",
     "jobs/list_unfinished",
     "jobs/of_entities",
-    "jobs/due",
     "retention/expired",
     "retention/remove",
 ]

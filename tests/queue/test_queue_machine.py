@@ -300,6 +300,7 @@ class QueueMachine(RuleBasedStateMachine):
             ],
             released,
         )
+        open_before = token in self.model.leases and self.model.leases[token].open
         settlement = self.queue.settle(token, verdicts, final=final)
         expected = self.model.settle(
             token, completed, [(job_id, str(category)) for job_id, category in failed], released, final=final
@@ -308,6 +309,8 @@ class QueueMachine(RuleBasedStateMachine):
         allow(changed == expected, f"changed {changed}, not {expected}")
         self.seen.update(completed=len(settlement.completed), released=len(settlement.released))
         self.seen.update("failed" if stored.reason else "failed once" for stored in settlement.failed)
+        ended = open_before and not self.model.leases[token].open
+        allow(settlement.due == (bool(self.model.due()) if ended else None), "due, or not")
         given = {*completed, *(job_id for job_id, _ in failed), *released}
         allow(settlement.lost == given - expected, "lost jobs that were not lost")
 

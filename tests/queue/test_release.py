@@ -7,7 +7,17 @@ from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.jobs import Verdicts
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
-from tests.queue.scenery import Clock, CountingDatabase, all_jobs, fault, leased, requests, running, the_lease
+from tests.queue.scenery import (
+    Clock,
+    CountingDatabase,
+    all_jobs,
+    failures,
+    fault,
+    leased,
+    requests,
+    running,
+    the_lease,
+)
 
 
 def test_only_own_jobs_are_released_and_counted(
@@ -80,6 +90,19 @@ def test_what_was_never_judged_ends_with_the_lease(queue: EmbedQueue, jobs_db: D
     assert the_lease(jobs_db, work.token)["outcome"] == "released"
     assert all_jobs(jobs_db)[work.ids[1]]["status"] == "processing"
     assert queue.heartbeat({work.token: work.ids}) == {}
+
+
+def test_who_ends_a_lease_is_told_whether_more_is_due(queue: EmbedQueue, clock: Clock) -> None:
+    """What was failed just now waits for its back-off, what was given back is due at once."""
+    queue.enqueue(requests(3))
+    work = running(queue)
+    assert queue.complete(work.token, work.ids[:1]).due is None
+    assert queue.fail(work.token, failures(work.jobs[1:2])).due is None
+    assert queue.complete(work.token, work.ids[2:]).due is False
+    clock.advance(3_600_000)
+    again = running(queue)
+    assert queue.settle(again.token, Verdicts(released=again.ids)).due is True
+    assert queue.settle(again.token, Verdicts(released=again.ids)).due is None
 
 
 def test_an_operator_takes_jobs_from_whoever_holds_them(queue: EmbedQueue, jobs_db: Database) -> None:

@@ -5,7 +5,7 @@
 //             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
 //             sent_ms_ago (since the last request began), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
-//             that a success is news)
+//             that a success is news); due (is any job due now?)
 // locks:      the lease
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -19,6 +19,11 @@ SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $sa
     ELSE now - $sent_ms_ago END,
   l.requests = coalesce($requests, l.requests), l.est_tokens = coalesce($est_tokens, l.est_tokens)
 REMOVE l.open
-WITH l
+WITH l, now
 MATCH (c:QueueControl {name: 'embedding'})
-RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NOT NULL AS troubled
+RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NOT NULL AS troubled, EXISTS {
+  UNWIND [9, 8, 7, 6, 5, 4, 3, 2, 1, 0] AS p
+  MATCH (j:EmbedJob)
+  WHERE j.status = 'pending' AND j.priority = p AND j.available_at <= now
+  RETURN j
+} AS due
