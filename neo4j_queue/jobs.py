@@ -180,8 +180,8 @@ class FailedJob:
 class Settlement:
     """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them.
 
-    `troubled`: failures of the provider are on record, so that a success is news. `due`: whether any job was due at
-    its end; None when the lease did not end by it.
+    `troubled`: failures of the provider are on record, so that a success is news. `wanted`: whether
+    more should be leased now, for jobs are due and few leases wait; None when the lease did not end by it.
     """
 
     completed: frozenset[str]
@@ -190,7 +190,7 @@ class Settlement:
     lost: frozenset[str]
     health: HealthChange | None = None
     troubled: bool = False
-    due: bool | None = None
+    wanted: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,9 @@ class Journal:
     def batch_done(self, summary: Summary) -> None:
         """The batch in numbers."""
         counts = {
-            name: value for name, value in asdict(summary).items() if name not in ("token", "refused", "due")
+            name: value
+            for name, value in asdict(summary).items()
+            if name not in ("token", "refused", "wanted")
         }
         log.info("embedding_batch_done", lease_token=summary.token, **counts)
 

@@ -237,7 +237,9 @@ class EmbedQueue:
         self, token: str, verdicts: Verdicts, *, spent: Spent | None = None, final: bool = True
     ) -> Settling:
         """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
-        return Settling(token, verdicts, spent, final, self._retry, self._random, self._clock())
+        return Settling(
+            token, verdicts, spent, final, self.worker_ttl_ms, self._retry, self._random, self._clock()
+        )
 
     # -- recovery and operators ----------------------------------------------------------------------------
 

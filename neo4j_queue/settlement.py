@@ -38,6 +38,7 @@ class Settling:
     verdicts: Verdicts
     spent: Spent | None
     final: bool
+    worker_ttl_ms: int
     retry: RetryPolicy
     random: Random
     now: int | None
@@ -68,12 +69,12 @@ class Settling:
         completed = self._complete(tx)
         failed = self._fail(tx)
         released = self._release(tx)
-        troubled, due = self._close(tx, len(completed) + len(failed) + len(released))
+        troubled, wanted = self._close(tx, len(completed) + len(failed) + len(released))
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
         lost = frozenset(self._ids()) - kept
-        self.settled = Settlement(completed, failed, released, lost, change, troubled, due)
+        self.settled = Settlement(completed, failed, released, lost, change, troubled, wanted)
         return self.settled
 
     def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
@@ -128,11 +129,12 @@ class Settling:
             inputs=spent.inputs if spent else None,
             saved=spent.saved if spent else None,
             sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
+            worker_ttl_ms=self.worker_ttl_ms,
             now=self.now,
         )
         if not closed:
             return False, None
-        return closed[0]["troubled"], closed[0]["due"]
+        return closed[0]["troubled"], closed[0]["wanted"]
 
     def _reason(self, failure: Failure) -> FailureReason | None:
         if failure.fault.category is ErrorCategory.PERMANENT:

@@ -16,7 +16,7 @@ class Summary:
     """What became of one batch, in numbers of jobs; `refused` when the work was not begun.
 
     `inputs` were sent (parts of a refused request again); `saved_*` are the jobs that needed none (see `Saved`).
-    `due`: whether jobs were due at its end, as far as is known.
+    `wanted`: whether more should be leased now, as far as is known.
     """
 
     token: str
@@ -37,7 +37,7 @@ class Summary:
     saved_other_entity: int = 0
     saved_current: int = 0
     duration_ms: int = 0
-    due: bool = True
+    wanted: bool = True
 
 
 @dataclass(slots=True)
@@ -125,5 +125,5 @@ class Work:
             saved_other_entity=self.saved.other_entity,
             saved_current=self.saved.current,
             duration_ms=duration_ms,
-            due=queued or settlement.due is not False,
+            wanted=queued or settlement.wanted is not False,
         )

@@ -13,6 +13,6 @@ from tasks.app import app
 def embed_batch(self: Task, token: str, job_ids: list[str]) -> dict[str, Any]:
     """Starts the lease, embeds its texts, writes the vectors, settles; asks for more when more is due."""
     done = resources.pipeline(str(self.request.hostname or "direct")).run(token, job_ids)
-    if done.due:
+    if done.wanted:
         resources.nudge()()
     return asdict(done)

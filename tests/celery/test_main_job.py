@@ -50,7 +50,7 @@ with open_graph() as graph:
 def test_an_application_needs_no_beat(make_world: MakeWorld) -> None:
     """Enqueue and the end of each batch drive the queue to empty; the program that enqueued may be gone.
 
-    Guard: the nudge at the end of `embed_batch`, and `due` of jobs/close_lease; without either most of the batches,
+    Guard: the nudge at the end of `embed_batch`, and `wanted` of jobs/close_lease; without either most of the batches,
     which are many times what the slots take, are never leased.
     """
     world = make_world(EMBED_BATCH_SIZE="2")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import Verdicts
+from neo4j_queue.jobs import Verdicts, Worker
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
@@ -96,13 +96,37 @@ def test_who_ends_a_lease_is_told_whether_more_is_due(queue: EmbedQueue, clock: 
     """What was failed just now waits for its back-off, what was given back is due at once."""
     queue.enqueue(requests(3))
     work = running(queue)
-    assert queue.complete(work.token, work.ids[:1]).due is None
-    assert queue.fail(work.token, failures(work.jobs[1:2])).due is None
-    assert queue.complete(work.token, work.ids[2:]).due is False
+    assert queue.complete(work.token, work.ids[:1]).wanted is None
+    assert queue.fail(work.token, failures(work.jobs[1:2])).wanted is None
+    assert queue.complete(work.token, work.ids[2:]).wanted is False
     clock.advance(3_600_000)
     again = running(queue)
-    assert queue.settle(again.token, Verdicts(released=again.ids)).due is True
-    assert queue.settle(again.token, Verdicts(released=again.ids)).due is None
+    assert queue.settle(again.token, Verdicts(released=again.ids)).wanted is True
+    assert queue.settle(again.token, Verdicts(released=again.ids)).wanted is None
+
+
+def test_more_is_wanted_when_few_leases_wait(make_queue: Callable[..., EmbedQueue], clock: Clock) -> None:
+    """Whoever takes one of those that wait will ask, unless their messages are lost.
+
+    Guards: `waiting` of jobs/close_lease, without which every end of a batch asks for a lease transaction; and
+    `leased_at` there, without which nobody asks for as long as lost messages take to run out.
+    """
+    queue = make_queue(embed_batch_size=1)
+    queue.record_census([Worker("w1", 4)])
+    queue.enqueue(requests(20))
+    leases = queue.lease("control").leases
+    assert len(leases) == 8
+
+    def end(n: int) -> bool | None:
+        queue.start(leases[n].token, leases[n].job_ids)
+        return queue.complete(leases[n].token, leases[n].job_ids).wanted
+
+    assert [end(n) for n in range(7)] == [False] * 5 + [True] * 2
+    leases = queue.lease("control").leases
+    assert len(leases) == 7
+    assert end(0) is False
+    clock.advance(2_001)
+    assert end(1) is True
 
 
 def test_an_operator_takes_jobs_from_whoever_holds_them(queue: EmbedQueue, jobs_db: Database) -> None:

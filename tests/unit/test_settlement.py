@@ -15,7 +15,7 @@ POLICY = RetryPolicy(3, 1_000, 60_000, 2.0, 0.0)
 
 
 def settling(verdicts: Verdicts) -> Settling:
-    return Settling("1-00000000", verdicts, None, True, POLICY, Random(1), 0)
+    return Settling("1-00000000", verdicts, None, True, 0, POLICY, Random(1), 0)
 
 
 def failure(

@@ -3,9 +3,9 @@
 // hand any more.
 // parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
 //             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
-//             sent_ms_ago (since the last request began), now
+//             sent_ms_ago (since the last request began), worker_ttl_ms (a silent worker counts that long), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
-//             that a success is news); due (is any job due now?)
+//             that a success is news); wanted (should more be leased now?)
 // locks:      the lease
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -21,9 +21,20 @@ SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $sa
 REMOVE l.open
 WITH l, now
 MATCH (c:QueueControl {name: 'embedding'})
-RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NOT NULL AS troubled, EXISTS {
-  UNWIND [9, 8, 7, 6, 5, 4, 3, 2, 1, 0] AS p
-  MATCH (j:EmbedJob)
-  WHERE j.status = 'pending' AND j.priority = p AND j.available_at <= now
-  RETURN j
-} AS due
+CALL (now) {
+  MATCH (w:EmbedWorker) WHERE w.seen_at > now - $worker_ttl_ms
+  RETURN coalesce(sum(w.slots), 0) AS slots
+}
+// While leases for half of the slots wait, whoever takes one of them will ask: so one transaction leases several. What
+// has waited for seconds says nothing: its message may be lost.
+CALL (now) {
+  MATCH (o:EmbedLease) WHERE o.open = true AND o.started_at IS NULL AND o.leased_at > now - 2000
+  RETURN count(o) AS waiting
+}
+RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NOT NULL AS troubled,
+  (slots = 0 OR 2 * waiting <= slots + 1) AND EXISTS {
+    UNWIND [9, 8, 7, 6, 5, 4, 3, 2, 1, 0] AS p
+    MATCH (j:EmbedJob)
+    WHERE j.status = 'pending' AND j.priority = p AND j.available_at <= now
+    RETURN j
+  } AS wanted
