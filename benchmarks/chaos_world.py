@@ -100,7 +100,7 @@ class World:
         for process in self.processes:
             process.start()
         deadline = time.monotonic() + READY_S
-        while len(self.queue.workers()) < self.workers:
+        while len(self.queue.census.workers()) < self.workers:
             if time.monotonic() > deadline:
                 raise Neo4jQueueError(
                     f"the workers are not ready after {READY_S:.0f} s:\n{tails(self.processes)}"

@@ -54,7 +54,7 @@ class Workers:
     def wait_ready(self, queue: EmbedQueue) -> None:
         """Returns when the census knows the embed worker and both workers are idle. Raises `WorkersLostError`."""
         deadline = time.monotonic() + BOOT_TIMEOUT_S
-        while sum(worker.slots for worker in queue.workers()) < self.slots or not _idle():
+        while sum(worker.slots for worker in queue.census.workers()) < self.slots or not _idle():
             self.check()
             if time.monotonic() > deadline:
                 raise WorkersLostError(

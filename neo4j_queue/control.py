@@ -18,9 +18,6 @@ from neo4j_queue.provider_report import ProviderReport
 # worker finds its next batch at once. More would only grow old in the broker, where the start deadline runs.
 OPEN_PER_SLOT = 2
 
-# A worker that has been silent for this many heartbeats offers no slot (one late or lost answer is forgiven).
-SILENT_HEARTBEATS = 2.5
-
 # The provider counts a request when it arrives, the queue when it was sent. A request leaves the queue's window
 # this much later than the provider's: time for the way there, or a twentieth of a short window.
 WINDOW_MARGIN_MS = 250

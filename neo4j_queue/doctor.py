@@ -220,7 +220,7 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
 
 
 def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
-    line = agreement.disagreement(queue.workers(), own)
+    line = agreement.disagreement(queue.census.workers(), own)
     return [] if line is None else [Finding("workers", Grade.WARNING, line)]
 
 

@@ -15,7 +15,8 @@ from neo4j.exceptions import IncompleteCommit
 from neo4j_queue import health, listing, pauses, retention
 from neo4j_queue.batching import Bounds
 from neo4j_queue.booking import Booking
-from neo4j_queue.control import SILENT_HEARTBEATS, Control, Limits
+from neo4j_queue.census import Census
+from neo4j_queue.control import Control, Limits
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import profile_of
@@ -36,7 +37,6 @@ from neo4j_queue.jobs import (
     Start,
     Status,
     Verdicts,
-    Worker,
 )
 from neo4j_queue.leasing import Leasing
 from neo4j_queue.retry import RetryPolicy
@@ -44,13 +44,11 @@ from neo4j_queue.retrying import Retrying
 from neo4j_queue.settings import Settings
 from neo4j_queue.settlement import Settling
 
-# Jobs per transaction where a call may carry any number: the round trip is long paid for at a thousand, and the
-# locks are held for well under a second.
 T = TypeVar("T")
 
+# Jobs per transaction where a call may carry any number: the round trip is long paid for at a thousand, and the
+# locks are held for well under a second.
 PAGE = 1_000
-# A dead worker is forgotten after this many heartbeats; until then `status` shows how long it is silent.
-FORGET_HEARTBEATS = 30
 
 Clock = Callable[[], int | None]
 
@@ -76,6 +74,7 @@ class EmbedQueue:
     ) -> None:
         self.database = database
         self.control = Control(database, clock)
+        self.census = Census(database, settings.embed_job_heartbeat_interval_ms, clock)
         self._clock = clock
         self._random = rng or random.Random()
         self._retry = RetryPolicy.from_settings(settings)
@@ -101,11 +100,6 @@ class EmbedQueue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def worker_ttl_ms(self) -> int:
-        """Silence after which a worker's slots no longer count, in ms."""
-        return round(self._settings.embed_job_heartbeat_interval_ms * SILENT_HEARTBEATS)
 
     # -- into the queue ------------------------------------------------------------------------------------
 
@@ -138,7 +132,7 @@ class EmbedQueue:
             limits=self.limits,
             bounds=self.bounds,
             free=batches,
-            worker_ttl_ms=self.worker_ttl_ms,
+            worker_ttl_ms=self.census.worker_ttl_ms,
             deadline_ms=self._settings.embed_job_start_deadline_ms,
             now=self._clock(),
             most_jobs=most_jobs,
@@ -204,7 +198,7 @@ class EmbedQueue:
         return self.database.transaction(lambda tx: self._booking().query(tx, est_tokens))
 
     def _booking(self) -> Booking:
-        return Booking(self.limits, self.worker_ttl_ms, self._clock())
+        return Booking(self.limits, self.census.worker_ttl_ms, self._clock())
 
     # -- the end of a lease --------------------------------------------------------------------------------
 
@@ -238,7 +232,7 @@ class EmbedQueue:
     ) -> Settling:
         """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
         return Settling(
-            token, verdicts, spent, final, self.worker_ttl_ms, self._retry, self._random, self._clock()
+            token, verdicts, spent, final, self.census.worker_ttl_ms, self._retry, self._random, self._clock()
         )
 
     # -- recovery and operators ----------------------------------------------------------------------------
@@ -340,7 +334,7 @@ class EmbedQueue:
             halted_reason=control.halted_reason,
             paused_until=control.paused_until if control.paused else None,
             pause_reason=control.pause_reason if control.paused else None,
-            workers=tuple(self.workers()),
+            workers=tuple(self.census.workers()),
             locked_seconds=None if last_lock is None else max(0, last_lock - row["now"]) / 1000,
         )
 
@@ -365,50 +359,6 @@ class EmbedQueue:
         keys = [{"entity_uid": r.entity_uid, "model": r.model, "version": r.version} for r in requests]
         found = self.database.read_packed(statement("jobs/of_entities"), keys=keys)
         return {(row["entity_uid"], row["version"]): row["status"] for row in found}
-
-    # -- census --------------------------------------------------------------------------------------------
-
-    def record_census(self, workers: Sequence[Worker]) -> dict[str, int]:
-        """Writes down who answered; returns those known before who did not, with their silence in ms."""
-        found = self.database.write(
-            statement("jobs/record_census"),
-            workers=[
-                {"name": w.name, "slots": w.slots, "leases": w.leases, "fingerprint": w.fingerprint}
-                for w in sorted(workers, key=lambda worker: worker.name)
-            ],
-            forget_ms=self._settings.embed_job_heartbeat_interval_ms * FORGET_HEARTBEATS,
-            now=self._clock(),
-        )
-        return {row["name"]: int(row["silent_ms"]) for row in found}
-
-    def may_ask_all(self, every_s: float) -> bool:
-        """Are all workers to be asked? About once in `every_s` seconds, whichever process wants to know."""
-        every_ms = round(every_s * 1000)
-        return bool(
-            self.database.write(statement("jobs/census_of_all"), every_ms=every_ms, now=self._clock())
-        )
-
-    def may_tell_disagreement(self, parts: str, every_s: float) -> bool:
-        """Is it to be told that workers disagree in these parts? At once, and about every `every_s` seconds again,
-        whichever process finds it."""
-        found = self.database.write(
-            statement("jobs/tell_disagreement"),
-            parts=parts,
-            every_ms=round(every_s * 1000),
-            now=self._clock(),
-        )
-        return bool(found)
-
-    def forget_worker(self, name: str) -> None:
-        """A worker said good-bye: its slots no longer count."""
-        self.database.write(statement("jobs/forget_worker"), name=name)
-
-    def workers(self) -> list[Worker]:
-        """The embed workers that answered lately."""
-        found = self.database.read(
-            statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._clock()
-        )
-        return [Worker(**row.data()) for row in found]
 
 
 def _repeatable(act: Callable[[], T]) -> T:

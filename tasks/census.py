@@ -45,8 +45,8 @@ def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
     None when the broker went away meanwhile: that nobody answered says nothing then.
     """
     queue = resources.queue()
-    known = [worker.name for worker in queue.workers()]
-    everybody = queue.may_ask_all(EVERYBODY_EVERY_S) or not known
+    known = [worker.name for worker in queue.census.workers()]
+    everybody = queue.census.may_ask_all(EVERYBODY_EVERY_S) or not known
     try:
         answers = app.control.broadcast(
             "embed_census",
@@ -75,12 +75,12 @@ def refresh() -> bool:
     """Takes and records the census unless that was just done; says whether any embed worker answered."""
     global _refreshed_at
     queue = resources.queue()
-    if time.monotonic() - _refreshed_at < min(REFRESH_EVERY_S, queue.worker_ttl_ms / 1000):
+    if time.monotonic() - _refreshed_at < min(REFRESH_EVERY_S, queue.census.worker_ttl_ms / 1000):
         return False
     _refreshed_at = time.monotonic()
     taken = take()
     if taken is None:
         return False
     workers, _ = taken
-    queue.record_census(workers)
+    queue.census.record(workers)
     return bool(workers)

@@ -112,7 +112,7 @@ class _Shutdown:
 
 
 def _say_hello(slots: Worker) -> bool:
-    return _tell_census("hello", lambda queue: queue.record_census([slots]))
+    return _tell_census("hello", lambda queue: queue.census.record([slots]))
 
 
 def _say_hello_again(slots: Worker) -> None:
@@ -149,7 +149,7 @@ def say_good_bye(sender: Any, **_: Any) -> None:
     """Takes our slots out of the census, so that nothing is leased for us any more."""
     _Shutdown.leaving.set()
     with _Shutdown.telling:
-        _tell_census("good_bye", lambda queue: queue.forget_worker(sender.hostname))
+        _tell_census("good_bye", lambda queue: queue.census.forget(sender.hostname))
 
 
 def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> bool:

@@ -34,7 +34,7 @@ def heartbeat() -> dict[str, Any]:
         return {"skipped": "the broker is away"}
     workers, leases = taken
     extended = resources.queue().heartbeat(leases)
-    silent = resources.queue().record_census(workers)
+    silent = resources.queue().census.record(workers)
     for token in leases.keys() - extended.keys():
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
     for name, silent_ms in silent.items():
@@ -110,7 +110,7 @@ def _tell_disagreement(workers: Sequence[Worker]) -> None:
     split = agreement.split(workers)
     if split is None:
         return
-    if resources.queue().may_tell_disagreement(" ".join(split.parts), DISAGREEMENT_EVERY_S):
+    if resources.queue().census.may_tell_disagreement(" ".join(split.parts), DISAGREEMENT_EVERY_S):
         log.warning("workers_disagree", differ=list(split.parts), workers=split.groups, problem=str(split))
 
 

@@ -63,7 +63,7 @@ def enqueue(
         _warn_of_strangers(both)
         if not dry_run:
             _refuse_before_init(both)
-            session.warn_of_other_workers(queue.workers, both.settings, graph.database)
+            session.warn_of_other_workers(queue.census.workers, both.settings, graph.database)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
             return
@@ -176,7 +176,7 @@ def repair(
             _tell_missed(both.graph, name, len(page), limit)
             return
         _refuse_before_init(both)
-        session.warn_of_other_workers(both.queue.workers, both.settings, both.graph.database)
+        session.warn_of_other_workers(both.queue.census.workers, both.settings, both.graph.database)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
         _tell_missed(both.graph, name, answer.get("discovered", 0), limit)
     session.nudge()

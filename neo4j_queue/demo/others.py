@@ -62,5 +62,5 @@ def _workers(queue: EmbedQueue) -> list[Worker]:
     return [
         worker
         for worker in workers
-        if worker.seen_ms_ago < queue.worker_ttl_ms or not worker.name.startswith(WORKER_PREFIX)
+        if worker.seen_ms_ago < queue.census.worker_ttl_ms or not worker.name.startswith(WORKER_PREFIX)
     ]

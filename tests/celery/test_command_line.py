@@ -85,14 +85,14 @@ def test_health_is_degraded_while_nobody_works_on_jobs(world: World, run: Run) -
     answer = run("health", "--json", code=1)
     assert (answer["state"], answer["workers"]) == ("DEGRADED", 0)
     assert answer["reasons"] == ["2 jobs to do and no workers: start one with `celery -A tasks worker`"]
-    world.queue.record_census([Worker("w@host", 1)])
+    world.queue.census.record([Worker("w@host", 1)])
     answer = run("health", "--json", **LONG_REMEMBERED)
     assert (answer["state"], answer["workers"], answer["reasons"]) == ("HEALTHY", 1, [])
 
 
 def test_health_is_degraded_while_workers_disagree(world: World, run: Run) -> None:
     theirs = [Worker("a@host", 1, fingerprint="model:1"), Worker("b@host", 1, fingerprint="model:2")]
-    world.queue.record_census(theirs)
+    world.queue.census.record(theirs)
     answer = run("health", "--json", code=1, **LONG_REMEMBERED)
     assert (answer["state"], answer["workers"]) == ("DEGRADED", 2)
     assert answer["reasons"][0].startswith("workers run with different settings (model): a@host / b@host")
@@ -281,7 +281,7 @@ def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
 def test_a_worker_with_other_settings_is_named(world: World, run: Run, command: list[str]) -> None:
     world.create(2)
     others = world.settings.model_copy(update={"embed_entity_label": "Book"})
-    world.queue.record_census([Worker("old@host", 1, fingerprint=fingerprint(others, world.graph_db))])
+    world.queue.census.record([Worker("old@host", 1, fingerprint=fingerprint(others, world.graph_db))])
     said = run(*command, both=True, **LONG_REMEMBERED)
     assert "worker old@host runs with other settings than yours (label)" in said
     assert "restart it" in said
@@ -289,14 +289,14 @@ def test_a_worker_with_other_settings_is_named(world: World, run: Run, command: 
 
 def test_a_worker_with_the_same_settings_is_not_named(world: World, run: Run) -> None:
     same = fingerprint(world.settings, world.graph_db)
-    world.queue.record_census([Worker("good@host", 1, fingerprint=same)])
+    world.queue.census.record([Worker("good@host", 1, fingerprint=same)])
     assert "other settings" not in run("status", both=True, **LONG_REMEMBERED)
 
 
 def test_doctor_is_content_when_everything_is_there(world: World, run: Run) -> None:
     world.celery.control()
     world.celery.embed()
-    (worker,) = wait_until(world.queue.workers, within_s=30, what="the census knows the embed worker")
+    (worker,) = wait_until(world.queue.census.workers, within_s=30, what="the census knows the embed worker")
 
     answer = run("doctor", "--json", **LONG_REMEMBERED)
     assert answer["ok"] is True

@@ -65,7 +65,7 @@ def test_an_absence_of_redis_is_two_lines_of_each_process(
     """
     world = make_world()
     processes = [world.celery.control(), world.celery.beat(), world.celery.embed()]
-    wait_until(lambda: world.queue.workers(), within_s=20, what="ticks come through")
+    wait_until(lambda: world.queue.census.workers(), within_s=20, what="ticks come through")
     known = [len(each.lines()) for each in processes]
     services.redis.kill()
     for each in processes:

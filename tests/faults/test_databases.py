@@ -126,9 +126,9 @@ def test_a_hello_that_was_not_heard_is_told_again(make_world: MakeWorld, jobs_pr
     wait_until(lambda: worker.events("boot_checked"), within_s=60, what="the worker has seen the database")
     jobs_proxy.freeze()
     wait_until(lambda: worker.events("hello_unheard"), within_s=60, what="its hello is not heard")
-    assert world.queue.workers() == []
+    assert world.queue.census.workers() == []
     jobs_proxy.thaw()
-    wait_until(world.queue.workers, within_s=20, what="it is in the census")
+    wait_until(world.queue.census.workers, within_s=20, what="it is in the census")
 
 
 @pytest.mark.parametrize("frozen", ["jobs", "graph"])

@@ -133,7 +133,7 @@ def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: Prov
     worker.process.wait(20)
     assert world.queue.status().completed == 10
     assert len(provider.journal) == 1
-    assert world.queue.workers() == [], "it said good-bye to the census"
+    assert world.queue.census.workers() == [], "it said good-bye to the census"
 
 
 def test_a_job_that_kills_its_worker_ends_alone(make_world: MakeWorld, provider: ProviderServer) -> None:

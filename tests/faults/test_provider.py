@@ -20,7 +20,9 @@ def two_workers(world: World) -> list[CeleryProcess]:
     world.celery.control()
     world.celery.beat()
     workers = [world.celery.embed(concurrency=2) for _ in range(2)]
-    wait_until(lambda: len(world.queue.workers()) == 2, within_s=30, what="both workers are in the census")
+    wait_until(
+        lambda: len(world.queue.census.workers()) == 2, within_s=30, what="both workers are in the census"
+    )
     return workers
 
 

@@ -207,7 +207,7 @@ def test_without_workers_nothing_is_leased(queue: EmbedQueue) -> None:
 def test_the_free_slots_of_the_census_bound_the_leases(make_queue: MakeQueue) -> None:
     queue = make_queue(embed_batch_size=1)
     queue.enqueue(requests(20))
-    queue.record_census([Worker("w1", 2), Worker("w2", 1)])
+    queue.census.record([Worker("w1", 2), Worker("w2", 1)])
     first = queue.lease("beat")
     assert len(first.leases) == 3 * OPEN_PER_SLOT
     assert queue.lease("beat").reason == "no free slots"
@@ -224,7 +224,7 @@ def test_one_transaction_leases_no_more_than_it_is_asked_for_and_says_that_there
     """So that the first worker need not wait for the leases of all others."""
     queue = make_queue(embed_batch_size=4)
     queue.enqueue(requests(17))
-    queue.record_census([Worker("w1", 4)])
+    queue.census.record([Worker("w1", 4)])
     results = [queue.lease("beat", most_jobs=8) for _ in range(3)]
     assert [[len(lease.job_ids) for lease in result.leases] for result in results] == [[4, 4], [4, 4], [1]]
     assert [result.more for result in results] == [True, True, False]
@@ -234,7 +234,7 @@ def test_one_transaction_leases_no_more_than_it_is_asked_for_and_says_that_there
 def test_a_batch_that_is_larger_than_asked_for_is_leased_whole(make_queue: MakeQueue) -> None:
     queue = make_queue(embed_batch_size=4)
     queue.enqueue(requests(8))
-    queue.record_census([Worker("w1", 1)])
+    queue.census.record([Worker("w1", 1)])
     results = [queue.lease("beat", most_jobs=3) for _ in range(3)]
     assert [len(result.leases) for result in results] == [1, 1, 0]
     assert [result.more for result in results] == [True, False, False]
@@ -245,23 +245,26 @@ def test_a_silent_worker_offers_no_slots_and_is_reported_then_forgotten(
 ) -> None:
     """The heartbeat of these tests is 30 s: silence counts from 75 s on, and a name is forgotten after 900 s."""
     queue.enqueue(requests(1))
-    assert queue.record_census([Worker("w1", 1), Worker("w2", 3, leases=2)]) == {}
+    assert queue.census.record([Worker("w1", 1), Worker("w2", 3, leases=2)]) == {}
     clock.advance(74_999)
-    assert queue.record_census([Worker("w1", 1)]) == {"w2": 74_999}
-    assert [(w.name, w.slots, w.seen_ms_ago) for w in queue.workers()] == [("w1", 1, 0), ("w2", 3, 74_999)]
+    assert queue.census.record([Worker("w1", 1)]) == {"w2": 74_999}
+    assert [(w.name, w.slots, w.seen_ms_ago) for w in queue.census.workers()] == [
+        ("w1", 1, 0),
+        ("w2", 3, 74_999),
+    ]
     clock.advance(1)
-    assert [worker.name for worker in queue.workers()] == ["w1"]
+    assert [worker.name for worker in queue.census.workers()] == ["w1"]
     clock.advance(75_000)
     assert queue.lease("beat").reason == "no workers"
     clock.advance(750_002)
-    assert queue.record_census([Worker("w1", 1)]) == {}
+    assert queue.census.record([Worker("w1", 1)]) == {}
 
 
 def test_a_worker_that_says_good_bye_offers_no_slots(queue: EmbedQueue) -> None:
     queue.enqueue(requests(1))
-    queue.record_census([Worker("w1", 1)])
-    queue.forget_worker("w1")
-    queue.forget_worker("never seen")
+    queue.census.record([Worker("w1", 1)])
+    queue.census.forget("w1")
+    queue.census.forget("never seen")
     assert queue.lease("beat").reason == "no workers"
 
 
@@ -280,7 +283,7 @@ def test_all_workers_are_asked_once_a_minute_whichever_process_asks(
     monkeypatch.setattr(census.app.control, "broadcast", broadcast)
     processes = [make_queue(), make_queue()]
     for n in range(6):
-        processes[0].record_census([Worker("w1", 1)])
+        processes[0].census.record([Worker("w1", 1)])
         monkeypatch.setattr(resources, "queue", lambda n=n: processes[n % 2])
         census.take()
         clock.advance(20_000)
@@ -298,12 +301,12 @@ def test_a_census_that_the_broker_cut_short_says_nothing_of_the_workers(
     monkeypatch.setattr(census.app.control, "broadcast", broadcast)
     monkeypatch.setattr(resources, "queue", lambda: queue)
     monkeypatch.setattr(census, "_refreshed_at", float("-inf"))
-    queue.record_census([Worker("w1", 1)])
+    queue.census.record([Worker("w1", 1)])
     with capture_logs() as lines:
         assert upkeep.heartbeat() == {"skipped": "the broker is away"}
         assert census.refresh() is False
     assert [line["event"] for line in lines] == ["census_not_taken"] * 2
-    assert [worker.name for worker in queue.workers()] == ["w1"]
+    assert [worker.name for worker in queue.census.workers()] == ["w1"]
 
 
 def test_workers_with_different_settings_are_told_at_once_and_then_seldom(
@@ -344,5 +347,5 @@ def test_workers_with_different_settings_are_told_at_once_and_then_seldom(
 @pytest.mark.parametrize("slots", [0, 1])
 def test_a_caller_that_vouches_for_slots_needs_no_census(queue: EmbedQueue, slots: int) -> None:
     queue.enqueue(requests(1))
-    queue.record_census([Worker("w1", slots)])
+    queue.census.record([Worker("w1", slots)])
     assert len(leased(queue, batches=1).leases) == 1

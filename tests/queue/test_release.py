@@ -112,7 +112,7 @@ def test_more_is_wanted_when_few_leases_wait(make_queue: Callable[..., EmbedQueu
     `leased_at` there, without which nobody asks for as long as lost messages take to run out.
     """
     queue = make_queue(embed_batch_size=1)
-    queue.record_census([Worker("w1", 4)])
+    queue.census.record([Worker("w1", 4)])
     queue.enqueue(requests(20))
     leases = queue.lease("control").leases
     assert len(leases) == 8

@@ -47,7 +47,7 @@ def test_its_own_jobs_and_workers_are_no_reason(
     graph.delete_entity("json.3", soft=True)
     queue.enqueue(JobRequest("json.1", "another model", "v"))
     mark = fingerprint(settings, graph.database)
-    queue.record_census([Worker("looking-around@host", 1, fingerprint=mark), Worker("silent@host", 1)])
+    queue.census.record([Worker("looking-around@host", 1, fingerprint=mark), Worker("silent@host", 1)])
     refuse_others(queue, graph, settings)
 
 
@@ -68,7 +68,7 @@ def test_one_job_of_another_graph_among_many_of_its_own_is_found(
 
 
 def census(queue: EmbedQueue, name: str, mark: str, silent_ms: int) -> None:
-    queue.record_census([Worker(name, 1, fingerprint=mark)])
+    queue.census.record([Worker(name, 1, fingerprint=mark)])
     queue.database.write("MATCH (w:EmbedWorker) SET w.seen_at = w.seen_at - $ms", ms=silent_ms)
 
 

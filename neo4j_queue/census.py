@@ -1,0 +1,69 @@
+"""The census: which embed workers are alive, how much they can run at once, and with which settings.
+
+They say it themselves (`tasks/census.py` asks); here is what is remembered of it, in the jobs database.
+"""
+
+from collections.abc import Callable, Sequence
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+from neo4j_queue.jobs import Worker
+
+# A worker that has been silent for this many heartbeats offers no slot (one late or lost answer is forgiven).
+SILENT_HEARTBEATS = 2.5
+# A dead worker is forgotten after this many heartbeats; until then `status` shows how long it is silent.
+FORGET_HEARTBEATS = 30
+
+
+class Census:
+    """The embed workers of one queue. `heartbeat_ms` is the pace at which they are asked."""
+
+    def __init__(self, database: Database, heartbeat_ms: int, now: Callable[[], int | None]) -> None:
+        self._database = database
+        self._heartbeat_ms = heartbeat_ms
+        self._now = now
+
+    @property
+    def worker_ttl_ms(self) -> int:
+        """Silence after which a worker's slots no longer count, in ms."""
+        return round(self._heartbeat_ms * SILENT_HEARTBEATS)
+
+    def record(self, workers: Sequence[Worker]) -> dict[str, int]:
+        """Writes down who answered; returns those known before who did not, with their silence in ms."""
+        found = self._database.write(
+            statement("jobs/record_census"),
+            workers=[
+                {"name": w.name, "slots": w.slots, "leases": w.leases, "fingerprint": w.fingerprint}
+                for w in sorted(workers, key=lambda worker: worker.name)
+            ],
+            forget_ms=self._heartbeat_ms * FORGET_HEARTBEATS,
+            now=self._now(),
+        )
+        return {row["name"]: int(row["silent_ms"]) for row in found}
+
+    def may_ask_all(self, every_s: float) -> bool:
+        """Are all workers to be asked? About once in `every_s` seconds, whichever process wants to know."""
+        every_ms = round(every_s * 1000)
+        return bool(self._database.write(statement("jobs/census_of_all"), every_ms=every_ms, now=self._now()))
+
+    def may_tell_disagreement(self, parts: str, every_s: float) -> bool:
+        """Is it to be told that workers disagree in these parts? At once, and about every `every_s` seconds again,
+        whichever process finds it."""
+        found = self._database.write(
+            statement("jobs/tell_disagreement"),
+            parts=parts,
+            every_ms=round(every_s * 1000),
+            now=self._now(),
+        )
+        return bool(found)
+
+    def forget(self, name: str) -> None:
+        """A worker said good-bye: its slots no longer count."""
+        self._database.write(statement("jobs/forget_worker"), name=name)
+
+    def workers(self) -> list[Worker]:
+        """The embed workers that answered lately."""
+        found = self._database.read(
+            statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._now()
+        )
+        return [Worker(**row.data()) for row in found]
