@@ -183,14 +183,15 @@ def classify(exc: BaseException) -> Fault:
         message=redactor.clean(_message(exc), MESSAGE_CHARS),
         status=_status(exc),
         request_id=getattr(exc, "request_id", None) or headers.get("x-request-id"),
-        retry_after_s=requested_wait_s(headers) if kind in _WAITABLE else None,
+        retry_after_s=requested_wait_s(headers, limited=kind in _LIMITED) if kind in _WAITABLE else None,
         stack=redactor.clean_stack("".join(traceback.format_exception(exc)), STACK_CHARS),
         rate=RateHeaders.of(headers),
     )
 
 
 # Kinds for which a provider's wish to wait means something: 503 carries Retry-After as well as 429.
-_WAITABLE = frozenset({FaultKind.RATE_LIMIT, FaultKind.QUOTA, FaultKind.OUTAGE})
+_LIMITED = frozenset({FaultKind.RATE_LIMIT, FaultKind.QUOTA})
+_WAITABLE = _LIMITED | {FaultKind.OUTAGE}
 
 
 def _kind(exc: BaseException) -> FaultKind:

@@ -59,18 +59,21 @@ class RetryPolicy:
         return attempts >= self.max_attempts
 
 
-def requested_wait_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+def requested_wait_s(
+    headers: Mapping[str, str], now: datetime | None = None, *, limited: bool = True
+) -> float | None:
     """Seconds a provider asks to wait, `WAIT_MIN_S` to `WAIT_MAX_S`; None when it says nothing readable.
 
     Read in this order: `retry-after-ms`, `retry-after` (seconds or an HTTP date, taken against the server's
     own `date` header so that a wrong clock here does not matter), `x-ratelimit-reset-requests` and `-tokens`.
-    `headers` must look names up in lower case, as the client's headers do.
+    The last two come with every answer: where it is not a limit that refuses (`limited`), only that of a budget which
+    is used up counts. `headers` must look names up in lower case, as the client's headers do.
     """
     for wait in (
         _scaled(_number(headers.get("retry-after-ms")), 0.001),
         _number(headers.get("retry-after")),
         _until(headers.get("retry-after"), headers.get("date"), now),
-        _reset(headers),
+        _reset(headers, limited=limited),
     ):
         if wait is not None:
             return min(max(wait, WAIT_MIN_S), WAIT_MAX_S)
@@ -123,11 +126,12 @@ def _http_date(value: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _reset(headers: Mapping[str, str]) -> float | None:
-    """The longer of the two reset times; of the exhausted budget alone where the headers say which it is."""
+def _reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
+    """The longer of the two reset times; of the exhausted budget alone where the headers say which it is, and where
+    no limit refused."""
     resets: dict[bool, list[float]] = {True: [], False: []}
     for budget in ("requests", "tokens"):
         wait = duration_s(headers.get(f"x-ratelimit-reset-{budget}"))
         if wait is not None:
             resets[_number(headers.get(f"x-ratelimit-remaining-{budget}")) == 0.0].append(wait)
-    return max(resets[True] or resets[False], default=None)
+    return max(resets[True] or (resets[False] if limited else []), default=None)

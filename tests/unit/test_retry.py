@@ -133,6 +133,22 @@ def test_the_wait_that_a_provider_asks_for(headers: dict[str, str], wait: float 
     assert requested_wait_s(headers, NOW) == pytest.approx(wait)
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"x-ratelimit-reset-requests": "1m0s", "x-ratelimit-remaining-requests": "528"}, None),
+        ({"x-ratelimit-reset-requests": "1m0s"}, None),
+        ({"x-ratelimit-reset-requests": "1m0s", "x-ratelimit-remaining-requests": "0"}, 60.0),
+        ({"x-ratelimit-reset-requests": "1m0s", "retry-after": "2"}, 2.0),
+    ],
+)
+def test_what_an_outage_says_of_its_budgets_is_no_wish_to_wait(
+    headers: dict[str, str], wait: float | None
+) -> None:
+    """A provider's reset headers come with each answer, a 500 as well."""
+    assert requested_wait_s(headers, NOW, limited=False) == wait
+
+
 @given(
     st.dictionaries(
         st.sampled_from(
