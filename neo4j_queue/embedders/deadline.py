@@ -47,9 +47,12 @@ def total_deadline(seconds: float) -> Iterator[None]:
 
 
 def http_client(timeout_s: float) -> httpx2.Client:
-    """The client library's default HTTP client (proxies of the environment included) under the deadline."""
+    """The client library's default HTTP client (proxies of the environment included) under the deadline.
+
+    It follows no redirects: the texts are meant for the address that is configured, and for no other.
+    """
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_S)
-    client = DefaultHttpxClient(timeout=timeout_s, limits=limits)
+    client = DefaultHttpxClient(timeout=timeout_s, limits=limits, follow_redirects=False)
     transports = [client._transport, *client._mounts.values()]
     for transport in transports:
         if isinstance(transport, httpx2.HTTPTransport):

@@ -242,6 +242,20 @@ def test_a_wait_of_the_provider_is_on_the_fault(server: ProviderServer, make: Ma
         assert classify(raised.value).retry_after_s == wait
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirection_is_not_followed(server: ProviderServer, make: Make, status: int) -> None:
+    """The texts are for the configured address alone; it is wrong, and the queue halts.
+
+    Guard: `follow_redirects` in `http_client`; without it the other server gets them.
+    """
+    with ProviderServer(dimensions=DIMENSIONS) as other:
+        server.reply_next(error(status, headers={"Location": f"{other.url}/embeddings"}))
+        with pytest.raises(openai.APIStatusError) as raised:
+            make().embed(["text"])
+        assert other.counts().requests == 0
+    assert classify(raised.value).kind is FaultKind.CONFIGURATION
+
+
 def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> None:
     server.reply_next(
         Reply(
