@@ -11,6 +11,7 @@ from typing import TypeVar
 from neo4j_queue import pauses
 from neo4j_queue.errors import ErrorCategory, Neo4jQueueError
 from neo4j_queue.jobs import FailureReason
+from neo4j_queue.reconcile import Scope
 from neo4j_queue.wellformed import is_well_formed
 
 HTTP_MIN, HTTP_MAX = 100, 599
@@ -36,6 +37,14 @@ def category(value: object) -> str | None:
 def reason(value: object) -> str | None:
     """The failure reason that is meant; None = any."""
     return _word("reason", value, FailureReason)
+
+
+def scope(value: object) -> Scope:
+    """What a sweep looks at."""
+    found = _word("scope", value, Scope)
+    if found is None:
+        raise BadArgument("scope", f"one of {', '.join(Scope)}", value)
+    return Scope(found)
 
 
 def http_status(value: object) -> int | None:

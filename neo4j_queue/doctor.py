@@ -215,7 +215,10 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
     if slots:
         detail = f"{len(status.workers)} answered lately, {slots} slots"
         return [*found, Finding("workers", Grade.OK, detail)]
-    advice = "start one: `celery -A tasks worker`, and `celery -A tasks beat` for the schedule"
+    advice = (
+        "`celery -A tasks inspect ping` names those that run: an embed worker is needed, and a control worker and "
+        "`celery -A tasks beat` who ask it"
+    )
     return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]
 
 

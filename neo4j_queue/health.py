@@ -111,7 +111,10 @@ def observed(
     """
     reasons = []
     if unfinished and not workers:
-        reasons.append(f"{unfinished:,} jobs to do and no workers: start one with `celery -A tasks worker`")
+        reasons.append(
+            f"{unfinished:,} jobs to do and no embed worker answered lately: one is missing "
+            "(`celery -A tasks worker`), or a control worker and beat, who ask"
+        )
     if broker is not None:
         reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
     if disagreement is not None:

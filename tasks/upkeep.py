@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from neo4j_queue import agreement
+from neo4j_queue import agreement, arguments
 from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
-from neo4j_queue.reconcile import Scope
 from tasks import census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
@@ -37,8 +36,11 @@ def heartbeat() -> dict[str, Any]:
     silent = resources.queue().census.record(workers)
     for token in leases.keys() - extended.keys():
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
+    pace_ms = resources.settings().embed_job_heartbeat_interval_ms
     for name, silent_ms in silent.items():
-        log.warning("worker_silent", worker=name, silent_ms=silent_ms)
+        # Who said hello since the last heartbeat has missed none.
+        if silent_ms >= pace_ms:
+            log.warning("worker_silent", worker=name, silent_ms=silent_ms)
     _tell_disagreement(workers)
     done = {
         "workers": len(workers),
@@ -86,8 +88,13 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
 
     A call sweeps for about half a second; it goes on in further calls, which carry the `token` of the one before.
     """
+    try:
+        wanted = arguments.scope(scope)
+    except arguments.BadArgument as refused:
+        log.warning("repair_refused", task="tasks.upkeep.reconcile", error=str(refused))
+        return {"success": False, "error": str(refused)}
     sweeps = resources.sweeps()
-    turn = sweeps.take_turn(Scope(scope), token)
+    turn = sweeps.take_turn(wanted, token)
     if token is None:
         # Whose next turn was lost with the broker's messages, or with a worker.
         for stranded, last in sweeps.stranded():

@@ -167,6 +167,8 @@ def repair(
     """
     from neo4j_queue.repair import force_generate_embedding, selected
 
+    if name is not None and not name.strip():
+        raise typer.BadParameter("the name is blank")
     with session.open_both() as both:
         _warn_of_strangers(both)
         if dry_run:

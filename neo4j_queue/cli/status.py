@@ -105,7 +105,7 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         output.print_facts("Entities", dict(coverage))
     print()
     if not state.workers:
-        print("No embed worker answered lately (celery -A tasks worker).")
+        print("No embed worker answered lately: one is missing, or a control worker and beat, who ask.")
         return
     rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
     output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)

@@ -100,6 +100,8 @@ def test_ten_thousand_single_enqueues_are_few_lease_transactions(make_world: Mak
     world.drained(within_s=DRAIN_S)
     assert world.queue.status().completed == 10_000
     stats = json.loads(world.celery.call("inspect", "stats", "--json").stdout)
+    asked = json.loads(world.celery.call("inspect", "embed_census", "--json").stdout)
+    assert sorted(said["slots"] for said in asked.values()) == [0, 2]
     leases = sum(worker["total"].get("tasks.dispatch.lease_batch", 0) for worker in stats.values())
     assert 10 < leases < 50 * seconds
 

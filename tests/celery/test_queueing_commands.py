@@ -80,6 +80,7 @@ def test_repair_by_name_and_in_bulk(world: World, run: Run) -> None:
     for given in ("0", "-3", "many", "1001"):
         assert "--limit" in run("repair", "--limit", given, both=True, code=2)
     assert run("repair", "nobody", code=1) == ""
+    assert "is blank" in run("repair", "", both=True, code=2)
     assert "is blank" in run("enqueue", "own1", " ", both=True, code=2)
 
 

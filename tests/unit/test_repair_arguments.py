@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tasks import repair, resources
+from tasks import repair, resources, upkeep
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("retry_failed", [], {"category": "BAD"}, "category: one of TRANSIENT, PERMANENT, CRITICAL, not BAD"),
@@ -94,6 +94,15 @@ def test_bad_arguments_are_refused_with_a_sentence_and_nothing_is_done(
     assert (line["event"], line["log_level"], line["task"]) == ("repair_refused", "warning", task)
     assert line["error"] == answer["error"]
     assert queue.calls == []
+
+
+@pytest.mark.parametrize("given", ["bogus", None, 7])
+def test_a_sweep_of_an_unknown_scope_is_refused_with_a_sentence(queue: Recorder, given: Any) -> None:
+    """Guard: `arguments.scope`; without it the task failed with a stack."""
+    with capture_logs() as lines:
+        answer = upkeep.reconcile(given)
+    assert answer == {"success": False, "error": f"scope: one of outbox, missing, all, not {given}"}
+    assert [line["event"] for line in lines] == ["repair_refused"]
 
 
 @pytest.mark.parametrize(
