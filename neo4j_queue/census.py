@@ -16,17 +16,17 @@ FORGET_HEARTBEATS = 30
 
 
 class Census:
-    """The embed workers of one queue. `heartbeat_ms` is the pace at which they are asked."""
+    """The embed workers of one queue. `heartbeat_ms` is the pace at which they are asked, in ms."""
 
     def __init__(self, database: Database, heartbeat_ms: int, now: Callable[[], int | None]) -> None:
         self._database = database
-        self._heartbeat_ms = heartbeat_ms
+        self.heartbeat_ms = heartbeat_ms
         self._now = now
 
     @property
     def worker_ttl_ms(self) -> int:
         """Silence after which a worker's slots no longer count, in ms."""
-        return round(self._heartbeat_ms * SILENT_HEARTBEATS)
+        return round(self.heartbeat_ms * SILENT_HEARTBEATS)
 
     def record(self, workers: Sequence[Worker]) -> dict[str, int]:
         """Writes down who answered; returns those known before who did not, with their silence in ms."""
@@ -36,7 +36,7 @@ class Census:
                 {"name": w.name, "slots": w.slots, "leases": w.leases, "fingerprint": w.fingerprint}
                 for w in sorted(workers, key=lambda worker: worker.name)
             ],
-            forget_ms=self._heartbeat_ms * FORGET_HEARTBEATS,
+            forget_ms=self.heartbeat_ms * FORGET_HEARTBEATS,
             now=self._now(),
         )
         return {row["name"]: int(row["silent_ms"]) for row in found}

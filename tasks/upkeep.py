@@ -32,14 +32,14 @@ def heartbeat() -> dict[str, Any]:
     if taken is None:
         return {"skipped": "the broker is away"}
     workers, leases = taken
-    extended = resources.queue().heartbeat(leases)
-    silent = resources.queue().census.record(workers)
+    queue = resources.queue()
+    extended = queue.heartbeat(leases)
+    silent = queue.census.record(workers)
     for token in leases.keys() - extended.keys():
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
-    pace_ms = resources.settings().embed_job_heartbeat_interval_ms
     for name, silent_ms in silent.items():
         # Who said hello since the last heartbeat has missed none.
-        if silent_ms >= pace_ms:
+        if silent_ms >= queue.census.heartbeat_ms:
             log.warning("worker_silent", worker=name, silent_ms=silent_ms)
     _tell_disagreement(workers)
     done = {

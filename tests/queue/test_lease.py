@@ -309,6 +309,25 @@ def test_a_census_that_the_broker_cut_short_says_nothing_of_the_workers(
     assert [worker.name for worker in queue.census.workers()] == ["w1"]
 
 
+def test_only_who_missed_a_heartbeat_is_called_silent(
+    queue: EmbedQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker says hello before it can hear the question. Guard: the pace in `heartbeat`; without it each start of a
+    worker may be told as an absence."""
+    monkeypatch.setattr(census.app.control, "broadcast", lambda *_, **__: [])
+    monkeypatch.setattr(resources, "queue", lambda: queue)
+    queue.census.record([Worker("w1", 1)])
+
+    def told(after_ms: int) -> list[int]:
+        clock.advance(after_ms)
+        with capture_logs() as lines:
+            upkeep.heartbeat()
+        return [line["silent_ms"] for line in lines if line["event"] == "worker_silent"]
+
+    assert told(331) == []
+    assert told(queue.census.heartbeat_ms) == [queue.census.heartbeat_ms + 331]
+
+
 def test_workers_with_different_settings_are_told_at_once_and_then_seldom(
     make_queue: MakeQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
