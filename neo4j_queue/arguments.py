@@ -41,10 +41,7 @@ def reason(value: object) -> str | None:
 
 def scope(value: object) -> Scope:
     """What a sweep looks at."""
-    found = _word("scope", value, Scope)
-    if found is None:
-        raise BadArgument("scope", f"one of {', '.join(Scope)}", value)
-    return Scope(found)
+    return _one_of("scope", value, Scope)
 
 
 def http_status(value: object) -> int | None:
@@ -82,12 +79,14 @@ def text(name: str, value: object, wanted: str = "a text") -> str:
 
 
 def _word(name: str, value: object, words: type[Word]) -> str | None:
-    if value is None:
-        return None
+    return None if value is None else _one_of(name, value, words).value
+
+
+def _one_of(name: str, value: object, words: type[Word]) -> Word:
     found = next((word for word in words if isinstance(value, str) and word.lower() == value.lower()), None)
     if found is None:
         raise BadArgument(name, f"one of {', '.join(words)}", value)
-    return found.value
+    return found
 
 
 def _number(name: str, value: object, least: int, most: int | None, wanted: str) -> int | None:

@@ -20,7 +20,7 @@ ENTRY_BYTES = 400
 MEGABYTE = 1 << 20
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class _Asked:
     """A text that a thread is asking for. When `done`, its vector is in `vector`, or was not got."""
 

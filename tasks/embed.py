@@ -11,7 +11,7 @@ from tasks.app import app
 
 @app.task(bind=True)
 def embed_batch(self: Task, token: str, job_ids: list[str]) -> dict[str, Any]:
-    """Starts the lease, embeds its texts, writes the vectors, settles; asks for more when more is due."""
+    """Starts the lease, embeds its texts, writes the vectors, settles; asks for more leases when few wait."""
     done = resources.pipeline(str(self.request.hostname or "direct")).run(token, job_ids)
     if done.wanted:
         resources.nudge()()

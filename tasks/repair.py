@@ -15,6 +15,7 @@ from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.log import get_logger
 from tasks import resources
 from tasks.app import app
+from tasks.refusal import refused
 
 log = get_logger()
 
@@ -30,11 +31,11 @@ def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            return _refused(act.__name__, f"{error}: {act.__name__}({', '.join(signature.parameters)})")
+            return refused(act.__name__, f"{error}: {act.__name__}({', '.join(signature.parameters)})")
         try:
             result = act(*args, **kwargs)
         except (BadArgument, EntityNotFound) as error:
-            return _refused(act.__name__, str(error))
+            return refused(act.__name__, error)
         shown = {key: value for key, value in result.items() if key != "jobs"}
         log.info("repair_done", task=act.__name__, **shown)
         return result
@@ -94,8 +95,3 @@ def resume() -> Summary:
     halted, paused = switches.resume(resources.queue())
     resources.nudge()()
     return {"was_halted": halted, "was_paused": paused}
-
-
-def _refused(task: str, error: str) -> Summary:
-    log.warning("repair_refused", task=task, error=error)
-    return {"success": False, "error": error}

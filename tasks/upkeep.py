@@ -10,6 +10,7 @@ from neo4j_queue.log import get_logger
 from tasks import census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
+from tasks.refusal import refused
 
 # Ids in one log line; a mass recovery is written as several lines.
 IDS_PER_LINE = 500
@@ -90,9 +91,8 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
     """
     try:
         wanted = arguments.scope(scope)
-    except arguments.BadArgument as refused:
-        log.warning("repair_refused", task="tasks.upkeep.reconcile", error=str(refused))
-        return {"success": False, "error": str(refused)}
+    except arguments.BadArgument as error:
+        return refused("reconcile", error)
     sweeps = resources.sweeps()
     turn = sweeps.take_turn(wanted, token)
     if token is None:

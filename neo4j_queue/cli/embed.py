@@ -53,8 +53,7 @@ def enqueue(
     """
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
-    if any(not name.strip() for name in names or ()):
-        raise typer.BadParameter("is blank: entities without a key are left out", param_hint="NAME")
+    _refuse_blank(names or ())
     from neo4j_queue.reconcile import Scope, pages, sweep
 
     scope = Scope.ALL if everything else Scope.MISSING
@@ -117,6 +116,11 @@ def _tell_left_out(graph: "EntityGraph", count: int) -> None:
         session.warn(left_out(count, graph.label, graph.key))
 
 
+def _refuse_blank(names: Sequence[str]) -> None:
+    if any(not name.strip() for name in names):
+        raise typer.BadParameter("is blank: entities without a key are left out", param_hint="NAME")
+
+
 def _named(both: session.Both, names: Sequence[str], *, dry_run: bool, json: bool) -> None:
     texts = {text.uid: text for text in both.graph.read_texts(names) if not text.deleted}
     if dry_run:
@@ -167,8 +171,7 @@ def repair(
     """
     from neo4j_queue.repair import force_generate_embedding, selected
 
-    if name is not None and not name.strip():
-        raise typer.BadParameter("the name is blank")
+    _refuse_blank(() if name is None else (name,))
     with session.open_both() as both:
         _warn_of_strangers(both)
         if dry_run:
