@@ -4,10 +4,10 @@ Which tokenizer a server has is not known here, so a cut counts with care: a tex
 vector, one that is refused has none. The text's hash, version and freshness remain those of the whole text.
 """
 
-import unicodedata
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from itertools import takewhile
+
+import regex
 
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
@@ -36,17 +36,11 @@ _OTHERS = [(_ALL.translate(None, members), weight) for members, weight in _CLASS
 
 # A space this near to the end is a better place to cut than the middle of a word; words are shorter than this.
 SPACE_WITHIN = 100
-# No character that people write has more marks on it; whoever sends more gets a cut in the middle of them.
-MARKS_MAX = 64
-
-_JOINER = "\u200d"
-# The combining class of the signs that join two consonants in the scripts of India.
-_VIRAMA = 9
-# Vowels and final consonants that continue a Korean syllable, skin tones, letters of a flag's region, flags.
-_MEDIAL_JAMO = range(0x1160, 0x1200)
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
-_TAGS = range(0xE0020, 0xE0080)
-_FLAG_LETTERS = range(0x1F1E6, 0x1F200)
+# A character as readers see it: an extended grapheme cluster of Unicode (UAX 29).
+CHARACTER = regex.compile(r"\X")
+# How far back from the end clusters are looked for. Those that people write have at most some thirty code points; the
+# flags of all countries in a row have 516, and their pairs are right only when counted from the first.
+WINDOW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +94,9 @@ def cut(text: str, limit: int) -> str:
 
 
 def _whole_characters(text: str, end: int) -> int:
-    """The nearest place at or before `end` where a character as people see it begins; `end` if there is none near."""
-    for at in range(end, max(0, end - MARKS_MAX), -1):
-        if not _continues(text, at):
-            return at
-    return end
-
-
-def _continues(text: str, at: int) -> bool:
-    """Whether the character at `at` belongs to the one before it."""
-    here, before = text[at], text[at - 1]
-    code = ord(here)
-    if unicodedata.category(here).startswith("M") or here == _JOINER or before == _JOINER:
-        return True
-    if unicodedata.combining(before) == _VIRAMA:
-        return True
-    if code in _MEDIAL_JAMO or code in _SKIN_TONES or code in _TAGS:
-        return True
-    if code not in _FLAG_LETTERS:
-        return False
-    # Flags are pairs of letters: the second of a pair follows an odd number of them.
-    letters = takewhile(
-        lambda i: ord(text[i]) in _FLAG_LETTERS, range(at - 1, max(-1, at - 1 - MARKS_MAX), -1)
-    )
-    return sum(1 for _ in letters) % 2 == 1
+    """The nearest place at or before `end` where a reader sees a character begin; `end` if none is in the window."""
+    begin = max(0, end - WINDOW)
+    # A slice, since `\X` looks back as far as the text goes, and a text may have megabytes. It holds the code point at
+    # `end` too, which decides whether the last cluster goes on there.
+    last = max(cluster.start() for cluster in CHARACTER.finditer(text[begin : end + 1]))
+    return begin + last if last else end

@@ -1,6 +1,7 @@
 """Where a text that is too long for the model is cut, and that the count of its tokens errs on the safe side."""
 
 import math
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
-from neo4j_queue.long_texts import LongTexts, cautious_tokens, cut
+from neo4j_queue.long_texts import LongTexts, _whole_characters, cautious_tokens, cut
 from neo4j_queue.text import content_hash, estimate_tokens
 
 FAMILY = "👩‍👩‍👧‍👦"
@@ -19,7 +20,11 @@ THUMB = "👍🏽"
 SCOTLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
 FLAGS = "🇩🇪🇫🇷🇯🇵"
 # One character to a reader, several to Python.
-CLUSTERS = ["e\u0301", "각", FAMILY, THUMB, SCOTLAND, "❤\ufe0f", "क\u094dष", "g\u0308\u0323"]
+CLUSTERS = [
+    *("e\u0301", "각", FAMILY, THUMB, SCOTLAND, "❤\ufe0f", "क\u094dष", "g\u0308\u0323"),
+    # A Thai vowel, a sign that keeps letters apart, an Arabic number sign: no combining marks, and yet not alone.
+    *("ก\u0e33", "ک\u200c", "\u06001"),
+]
 
 
 def text_of(text: str) -> EntityText:
@@ -107,6 +112,21 @@ def test_what_is_one_character_to_a_reader_is_not_parted(cluster: str, shift: in
 def test_flags_stay_whole(shift: int) -> None:
     kept = cut("x" * shift + FLAGS * 50, 100)
     assert (len(kept) - shift) % 2 == 0
+
+
+@pytest.mark.parametrize("limit", range(750, 762))
+def test_flags_stay_whole_far_from_where_they_begin(limit: int) -> None:
+    """Guard: the size of `WINDOW`. At 65 code points half of these limits part a flag."""
+    assert len(cut(FLAGS * 100, limit)) % 2 == 0
+
+
+def test_only_the_window_is_looked_at() -> None:
+    """Guard: the slice in `_whole_characters`. Without it half a million letters of flags take two seconds, not two
+    milliseconds, since each of them looks back for the first one."""
+    text = FLAGS * 100_000
+    begun = time.process_time()
+    _whole_characters(text, 500_000)
+    assert time.process_time() - begun < 0.5
 
 
 def test_a_heap_of_accents_is_cut_somewhere() -> None:
