@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def sources(*names: str) -> Iterator[tuple[Path, str]]:
 
 def requirements(*, of_development: bool) -> list[str]:
     project = PYPROJECT["project"]
-    found = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    optional = chain.from_iterable(project["optional-dependencies"].values())
+    found = [*project["dependencies"], *optional]
     return found + PYPROJECT["dependency-groups"]["dev"] if of_development else found
 
 
@@ -69,7 +71,7 @@ def requirements(*, of_development: bool) -> list[str]:
     ids=["shipped", "for development"],
 )
 def test_what_is_imported_is_declared(names: tuple[str, ...], of_development: bool) -> None:
-    """Failed for httpx2, httpcore2, kombu, billiard, python-dotenv, pydantic-core and numpy before they were declared."""
+    """Failed for httpx2, httpcore2, kombu, billiard, python-dotenv, pydantic-core and numpy while none was declared."""
     known = requirements(of_development=of_development)
     missing = {
         str(file): names for file, source in sources(*names) if (names := undeclared(imported(source), known))
