@@ -7,24 +7,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from platformdirs.unix import Unix
+
 LOOPBACK = "127.0.0.1"
+
+
+# The XDG base directory specification on every system, so that one documented place is the right one.
+DIRECTORIES = Unix("neo4j-queue", appauthor=False)
 
 
 def data_directory() -> Path:
     """`$XDG_DATA_HOME/neo4j-queue`, where data and logs live unless another directory is given."""
-    return _xdg("XDG_DATA_HOME", ".local/share") / "neo4j-queue"
+    return DIRECTORIES.user_data_path
 
 
 def cache_directory() -> Path:
     """`$NEO4J_QUEUE_CACHE`, else `$XDG_CACHE_HOME/neo4j-queue`: what can be fetched again at any time."""
     own = os.environ.get("NEO4J_QUEUE_CACHE")
-    return Path(own).expanduser().resolve() if own else _xdg("XDG_CACHE_HOME", ".cache") / "neo4j-queue"
-
-
-def _xdg(variable: str, default: str) -> Path:
-    # The XDG base directory specification: a relative value is invalid and counts as unset.
-    value = os.environ.get(variable, "")
-    return Path(value) if Path(value).is_absolute() else Path.home() / default
+    return Path(own).expanduser().resolve() if own else DIRECTORIES.user_cache_path
 
 
 @dataclass(frozen=True, slots=True)

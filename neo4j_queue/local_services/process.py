@@ -14,9 +14,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
+
 POLL_S = 0.05
 # A process that the kernel cannot end in this time hangs in a device; waiting longer would not help.
 KILL_TIMEOUT_S = 10.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+GONE = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +118,12 @@ class ServerProcess:
 def _started(pid: int) -> str | None:
     """When the kernel started this process, as an opaque text; None for none and for a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None if Path("/proc/self/stat").exists() else _started_by_ps(pid)
-    # The command name, in parentheses, may hold anything; the fields after it are counted from 3 in proc(5).
-    fields = stat.rpartition(")")[2].split()
-    state, started = fields[0], fields[19]
-    # After SIGKILL the first thread is a zombie while others still hold the ports open: not gone yet.
-    gone = state == "X" or (state == "Z" and _threads(pid) <= 1)
-    return None if gone else started
-
-
-def _threads(pid: int) -> int:
-    try:
-        return len(list(Path(f"/proc/{pid}/task").iterdir()))
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-
-
-def _started_by_ps(pid: int) -> str | None:
-    """The same where there is no /proc (macOS)."""
-    shown = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    state, _, started = shown.stdout.strip().partition(" ")
-    return None if shown.returncode or state.startswith("Z") else started.strip()
+        process = psutil.Process(pid)
+        # After SIGKILL the first thread is a zombie while others still hold the ports open: not gone yet.
+        if process.status() in GONE and process.num_threads() <= 1:
+            return None
+        # Since the boot, not since 1970: setting the machine's clock moves both times. Whole ticks of the kernel
+        # compare exactly.
+        return str(round((process.create_time() - psutil.boot_time()) * TICKS_PER_S))
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None  # one that we may not look at is not ours

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from neo4j_queue.local_services import ServicesConfig, free_ports
@@ -24,6 +25,13 @@ WAIT_S = 30.0
 READY = "print('ready', flush=True); time.sleep(600)"
 STUBBORN = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}"
 POLITE = f"import time; {READY}"
+# Its first thread ends; another one runs on, as those of a large server do for a while after SIGKILL.
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+print('ready', flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 Spawn = Callable[[str], ServerProcess]
 
@@ -89,6 +97,14 @@ def test_a_dead_process_is_no_process(spawn: Spawn, tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGKILL)
     until(lambda: not process.is_alive())
     assert ServerProcess.recorded(tmp_path / "process.json") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first thread is no zombie")
+def test_a_process_whose_first_thread_alone_has_ended_is_alive(spawn: Spawn) -> None:
+    """Fails when `_started` takes each zombie for gone: the process still holds its ports."""
+    process = spawn(HEADLESS)
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+    assert process.is_alive()
 
 
 def test_end_waits_until_the_process_is_gone(spawn: Spawn) -> None:
