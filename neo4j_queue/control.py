@@ -12,6 +12,7 @@ from neo4j_queue.breaker import PROBED, FailureNews, Trouble, note_failure, note
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
 from neo4j_queue.errors import Fault
+from neo4j_queue.jobs import PRIORITIES
 from neo4j_queue.provider_report import ProviderReport
 
 # Batches that may be open for each slot of an embed worker: one that runs and one that waits behind it, so that a
@@ -26,7 +27,6 @@ WINDOW_MARGIN_SHARE = 20
 # Every n-th lease transaction begins with another priority than the highest, each in turn: so a job of any
 # priority is reached within FAIR_EVERY x 10 lease transactions, however many more urgent ones keep coming.
 FAIR_EVERY = 8
-PRIORITIES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 
 NO_BUDGET = "no budget"
 

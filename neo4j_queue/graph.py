@@ -6,11 +6,9 @@ from typing import Any, Self, TypeVar
 
 from neo4j import ManagedTransaction
 
-from neo4j_queue.bulk import Bulk
-from neo4j_queue.database import Database, Row, packed, rows
+from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.entities import (
-    RESERVED_PROPERTIES,
     Change,
     Coverage,
     Entity,
@@ -22,6 +20,7 @@ from neo4j_queue.entities import (
 )
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.jobs import PRIORITY_DEFAULT
+from neo4j_queue.names import RESERVED_PROPERTIES
 from neo4j_queue.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.settings import Settings

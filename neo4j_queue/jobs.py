@@ -252,3 +252,6 @@ class QueueStatus:
 def ids_of(jobs: Sequence[LeasedJob]) -> list[str]:
     """The ids of some leased jobs, in their order."""
     return [job.id for job in jobs]
+
+
+PRIORITIES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)

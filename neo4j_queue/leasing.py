@@ -11,7 +11,6 @@ from neo4j_queue.booking import Booking
 from neo4j_queue.control import (
     FAIR_EVERY,
     NO_BUDGET,
-    PRIORITIES,
     TEXTS_APART,
     Allowance,
     LeaseFacts,
@@ -22,7 +21,7 @@ from neo4j_queue.control import (
 )
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import packed, rows
-from neo4j_queue.jobs import Lease, LeaseResult
+from neo4j_queue.jobs import PRIORITIES, Lease, LeaseResult
 
 NOTHING_DUE = "nothing due"
 # Everything that is due waits for a text which another lease has in hand.

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from neo4j_queue.control import PRIORITIES
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import Status
+from neo4j_queue.jobs import PRIORITIES, Status
 
 ENDED = (Status.COMPLETED, Status.FAILED)
 

@@ -17,7 +17,7 @@ from neo4j.exceptions import Neo4jError
 from neo4j_queue.cypher import quote, statement
 from neo4j_queue.database import Database, rows
 from neo4j_queue.embedders import describe
-from neo4j_queue.entities import OUTBOX_LABEL
+from neo4j_queue.names import OUTBOX_LABEL
 from neo4j_queue.search_indexes import can_make_words, rivals, search_problems
 from neo4j_queue.settings import Settings
 from neo4j_queue.survey import left_out, without_key

@@ -27,8 +27,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from neo4j_queue import env_file
 from neo4j_queue.database import Address
-from neo4j_queue.entities import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.errors import SettingsError
+from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.setting_types import (
     comma_list,
     database_uri,

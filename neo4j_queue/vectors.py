@@ -6,12 +6,12 @@ from typing import Any
 
 from neo4j import ManagedTransaction, Record
 
-from neo4j_queue.bulk import Bulk
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, Row, packed, rows
+from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders.base import is_usable
-from neo4j_queue.entities import OUTBOX_LABEL, Coverage, EntityText, VectorWrite
+from neo4j_queue.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.names import OUTBOX_LABEL
 from neo4j_queue.survey import without_key
 from neo4j_queue.text import TextRecipe, content_hash
 

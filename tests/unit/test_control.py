@@ -6,7 +6,6 @@ import pytest
 
 from neo4j_queue.control import (
     FAIR_EVERY,
-    PRIORITIES,
     Allowance,
     ControlState,
     LeaseFacts,
@@ -14,6 +13,7 @@ from neo4j_queue.control import (
     judge,
     order_of_priorities,
 )
+from neo4j_queue.jobs import PRIORITIES
 
 FACTS = LeaseFacts(
     now=1_000,

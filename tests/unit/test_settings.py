@@ -9,8 +9,8 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from neo4j_queue import cypher
-from neo4j_queue.entities import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.errors import SettingsError
+from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.settings import PROFILE_NAMES, Role, Settings
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
