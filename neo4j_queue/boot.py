@@ -14,7 +14,8 @@ from neo4j_queue import agreement, embedders, schema
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.embedders import ModelSpec
-from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, TemporarilyUnavailable, classify
+from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.errors.explain import explain, is_temporary
 from neo4j_queue.log import get_logger
 from neo4j_queue.servers import outdated
 from neo4j_queue.setting_names import suspicious_names
@@ -27,13 +28,8 @@ POLL_S = 1.0
 # While waiting, say so again this often: the log shows that we wait, and does not fill with it.
 REPEAT_S = 15.0
 
-EXIT_TEMPORARY = TemporarilyUnavailable.exit_code
-EXIT_CONFIGURATION = SettingsError.exit_code
-EXIT_BAD = 1
 
 NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
-# Too many wrong passwords lately: the right one is refused too, for some seconds.
-LOCKED_OUT = "Neo.ClientError.Security.AuthenticationRateLimit"
 
 Probe = Callable[[], None]
 Clock = Callable[[], float]
@@ -168,19 +164,6 @@ def _no_database(variable: str, address: Address) -> str:
     return f"{variable}={address.database}: {address.uri} has no database of this name"
 
 
-def is_temporary(error: Exception) -> bool:
-    """Is this an error of the driver that may be gone a moment later?"""
-    if isinstance(error, Neo4jError) and error.code == LOCKED_OUT:
-        return True
-    return isinstance(error, Neo4jError | DriverError) and classify(error).kind is FaultKind.STORE
-
-
-def explain(error: Exception) -> str:
-    """The message of a database, of a provider or of any other error in one line, without keys and texts."""
-    message = (error.message if isinstance(error, Neo4jError) else None) or classify(error).message
-    return " ".join(message.split())
-
-
 def _blamed(error: Exception, prefix: str) -> str:
     code = error.code or "" if isinstance(error, Neo4jError) else ""
     if code.startswith("Neo.ClientError.Database."):
@@ -222,15 +205,3 @@ def same_store(graph: Database, jobs: Database) -> bool:
     """Do both lead to one database, be it by two names of one host?"""
     (one,), (other,) = graph.read(statement("server/store")), jobs.read(statement("server/store"))
     return bool(one["id"] == other["id"])
-
-
-def exit_code_of(error: Exception) -> int:
-    """What a program ends with after this error: 78 configuration, 75 temporarily impossible, else 1."""
-    if isinstance(error, Neo4jQueueError):
-        return error.exit_code
-    if is_temporary(error):
-        return EXIT_TEMPORARY
-    kind = classify(error).kind
-    if kind in (FaultKind.OUTAGE, FaultKind.RATE_LIMIT, FaultKind.QUOTA):
-        return EXIT_TEMPORARY
-    return EXIT_CONFIGURATION if kind is FaultKind.CONFIGURATION else EXIT_BAD

@@ -15,6 +15,7 @@ from neo4j_queue import agreement, boot, embedders, schema, survey
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
+from neo4j_queue.errors.explain import explain
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.servers import BOUNDED, endless
 from neo4j_queue.setting_names import suspicious_names
@@ -86,7 +87,7 @@ def _look(found: list[Finding], subject: str, look: Callable[[], list[Finding]])
     except TemporarilyUnavailable as error:
         new = [Finding(subject, Grade.BAD, str(error), "start it (`neo4j-queue up` for local services)")]
     except (Neo4jError, DriverError) as error:
-        new = [Finding(subject, Grade.BAD, boot.explain(error))]
+        new = [Finding(subject, Grade.BAD, explain(error))]
     found.extend(new)
     return all(finding.grade is not Grade.BAD for finding in new)
 

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
-from neo4j_queue.redact import Redactor
+from neo4j_queue.errors.redact import Redactor
 from neo4j_queue.setting_types import without_password
 
 if TYPE_CHECKING:

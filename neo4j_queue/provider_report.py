@@ -7,7 +7,7 @@ writes it to the control node when it is new or getting old; lease transactions 
 from dataclasses import dataclass
 from typing import Protocol
 
-from neo4j_queue.rate_headers import RateHeaders
+from neo4j_queue.errors.rate_headers import RateHeaders
 
 # Limits in headers are per minute, as their senders document. A report that was not renewed for ten minutes counts
 # no more: a limit may have been raised, or the provider changed.

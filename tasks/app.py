@@ -9,6 +9,7 @@ from kombu.transport.redis import Channel
 
 from neo4j_queue import boot, log
 from neo4j_queue.errors import Neo4jQueueError
+from neo4j_queue.errors.explain import exit_code_of
 from neo4j_queue.settings import Role, Settings
 from tasks import broker
 from tasks.outage import outage
@@ -74,4 +75,4 @@ def _check(role: Role, name: str | None) -> str:
     except Neo4jQueueError as error:
         for line in str(error).splitlines():
             log.get_logger().critical("boot_refused", role=role, problem=line)
-        raise SystemExit(boot.exit_code_of(error)) from None
+        raise SystemExit(exit_code_of(error)) from None

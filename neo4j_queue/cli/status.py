@@ -53,8 +53,8 @@ def status(
 def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
     from neo4j.exceptions import DriverError, Neo4jError
 
-    from neo4j_queue import boot
     from neo4j_queue.errors import TemporarilyUnavailable
+    from neo4j_queue.errors.explain import explain, is_temporary
 
     try:
         return asdict(session.in_time("the graph", graph.coverage))
@@ -62,9 +62,9 @@ def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
         session.warn(f"coverage is unknown: {error}")
         return None
     except (Neo4jError, DriverError) as error:
-        if not boot.is_temporary(error):
+        if not is_temporary(error):
             raise
-        session.warn(f"the graph does not answer, so coverage is unknown: {boot.explain(error)}")
+        session.warn(f"the graph does not answer, so coverage is unknown: {explain(error)}")
         return None
 
 

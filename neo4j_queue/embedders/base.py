@@ -7,7 +7,7 @@ from operator import mul
 from typing import Protocol, Self
 
 from neo4j_queue.errors import InvalidAnswer, WrongWidth
-from neo4j_queue.rate_headers import RateHeaders
+from neo4j_queue.errors.rate_headers import RateHeaders
 
 # The vector index computes in single precision: a norm outside of these squares to zero or to infinity there,
 # and the index would skip the vector without an error.

@@ -27,7 +27,7 @@ from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, PROFILES, profile_for
 from neo4j_queue.errors import InvalidAnswer, SettingsError, WrongWidth
-from neo4j_queue.rate_headers import RateHeaders
+from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.settings import PROFILE_NAMES, Settings
 
 KEY = {"openai_api_key": "sk-test-0123456789"}

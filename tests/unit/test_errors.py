@@ -15,10 +15,7 @@ from neo4j import exceptions as neo4j_errors
 from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.errors import (
-    MESSAGE_CHARS,
-    STACK_CHARS,
     EntityNotFound,
-    ErrorBody,
     ErrorCategory,
     FaultKind,
     InvalidAnswer,
@@ -29,6 +26,7 @@ from neo4j_queue.errors import (
     WrongWidth,
     classify,
 )
+from neo4j_queue.errors.classify import MESSAGE_CHARS, STACK_CHARS, ErrorBody
 
 T, P, C = ErrorCategory.TRANSIENT, ErrorCategory.PERMANENT, ErrorCategory.CRITICAL
 
@@ -213,7 +211,7 @@ def test_a_body_always_gives_a_message_that_is_text(body: object) -> None:
 def test_classifying_loads_no_client_library() -> None:
     """The command line must not pay seconds for a provider that it does not use."""
     script = (
-        "import sys; from neo4j_queue.errors import classify; classify(ValueError('x'));"
+        "import sys; from neo4j_queue.errors.classify import classify; classify(ValueError('x'));"
         "import neo4j_queue.embedders;"
         "sys.exit(1 if {'openai', 'httpx2', 'wordllama'} & set(sys.modules) else 0)"
     )

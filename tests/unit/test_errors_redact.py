@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neo4j_queue.errors import classify
-from neo4j_queue.redact import HIDDEN_KEY, HIDDEN_TEXT, QUOTED_CHARS, Redactor
+from neo4j_queue.errors.redact import HIDDEN_KEY, HIDDEN_TEXT, QUOTED_CHARS, Redactor
 
 KEY = "tok-4711-private"
 TEXT = 'Name: Größe\nType: concept\nObservations:\n- "quoted" 日本語 text with a \\ in it, and quite long'

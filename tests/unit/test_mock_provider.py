@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from neo4j_queue.errors.rate_headers import duration_s
 from neo4j_queue.mock_provider import (
     MANGLES,
     Limits,
@@ -25,7 +26,6 @@ from neo4j_queue.mock_provider import (
     vector_for,
 )
 from neo4j_queue.mock_provider.limits import duration
-from neo4j_queue.retry import duration_s
 from tests.waiting import wait_until
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.provider_report import ProviderReport, Reporter
-from neo4j_queue.rate_headers import RateHeaders
 
 
 @dataclass
