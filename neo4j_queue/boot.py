@@ -18,8 +18,8 @@ from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.errors.explain import explain, is_temporary
 from neo4j_queue.log import get_logger
 from neo4j_queue.servers import outdated
-from neo4j_queue.setting_names import suspicious_names
 from neo4j_queue.settings import Role, Settings
+from neo4j_queue.settings.unknown_names import suspicious_names
 
 # Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; whoever keeps
 # us running (systemd, compose) starts us again after we gave up.

@@ -18,8 +18,8 @@ from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.errors.explain import explain
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.servers import BOUNDED, endless
-from neo4j_queue.setting_names import suspicious_names
 from neo4j_queue.settings import Settings
+from neo4j_queue.settings.unknown_names import suspicious_names
 
 # Leases run on the server's clock alone. Beyond this, times in logs and tables stop making sense to people.
 CLOCK_SKEW_S = 2.0

@@ -25,7 +25,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from neo4j_queue.errors.redact import Redactor
-from neo4j_queue.setting_types import without_password
+from neo4j_queue.settings.readers import without_password
 
 if TYPE_CHECKING:
     from neo4j_queue.settings import Settings

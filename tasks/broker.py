@@ -11,7 +11,7 @@ from kombu.exceptions import KombuError, OperationalError
 
 from neo4j_queue.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
-from neo4j_queue.setting_types import without_password
+from neo4j_queue.settings.readers import without_password
 
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.

@@ -74,8 +74,8 @@ def _explained(error: Exception) -> int:
     from neo4j_queue.boot import missing_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.errors.explain import exit_code_of, explain
-    from neo4j_queue.setting_types import without_password
     from neo4j_queue.settings import Settings
+    from neo4j_queue.settings.readers import without_password
 
     if isinstance(error, SettingsError):
         lines = error.problems

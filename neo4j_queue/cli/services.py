@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neo4j_queue.cli import output, session
-from neo4j_queue.setting_types import without_password
+from neo4j_queue.settings.readers import without_password
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -254,7 +254,7 @@ def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted:
     elif wanted:
         from dotenv import dotenv_values
 
-        from neo4j_queue import env_file
+        from neo4j_queue.settings import env_file
 
         print(f"{ENV_FILE.resolve()} was there and is left as it is")
         trouble = env_file.trouble(ENV_FILE)

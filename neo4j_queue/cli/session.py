@@ -48,8 +48,8 @@ def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) 
     `warn_of_names`: variables that look like settings and are none get a line each.
     """
     from neo4j_queue import log
-    from neo4j_queue.setting_names import suspicious_names
     from neo4j_queue.settings import Role, Settings
+    from neo4j_queue.settings.unknown_names import suspicious_names
 
     log.configure("cli", style=options.style, quiet_libraries=not options.verbose)
     if warn_of_names:

@@ -28,7 +28,8 @@ from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, PROFILES, profile_for
 from neo4j_queue.errors import InvalidAnswer, SettingsError, WrongWidth
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.settings import PROFILE_NAMES, Settings
+from neo4j_queue.settings import Settings
+from neo4j_queue.settings.settings import PROFILE_NAMES
 
 KEY = {"openai_api_key": "sk-test-0123456789"}
 

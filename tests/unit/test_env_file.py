@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from neo4j_queue import env_file
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.setting_names import suspicious_names
-from neo4j_queue.settings import Role, Settings
+from neo4j_queue.settings import Role, Settings, env_file
+from neo4j_queue.settings.unknown_names import suspicious_names
 
 ROOT = Path(__file__).parents[2]
 CLI = [sys.executable, "-m", "neo4j_queue.cli"]

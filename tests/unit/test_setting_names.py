@@ -2,7 +2,7 @@
 
 import pytest
 
-from neo4j_queue.setting_names import suspicious_names
+from neo4j_queue.settings.unknown_names import suspicious_names
 
 
 def test_a_misspelt_variable_is_noticed_and_a_foreign_one_is_not() -> None:

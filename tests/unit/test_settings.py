@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from neo4j_queue import cypher
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
-from neo4j_queue.settings import PROFILE_NAMES, Role, Settings
+from neo4j_queue.settings import Role, Settings
+from neo4j_queue.settings.settings import PROFILE_NAMES
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"

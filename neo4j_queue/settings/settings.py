@@ -25,11 +25,11 @@ from pydantic import model_validator as rules
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from neo4j_queue import env_file
 from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
-from neo4j_queue.setting_types import (
+from neo4j_queue.settings import env_file
+from neo4j_queue.settings.readers import (
     comma_list,
     database_uri,
     decimal,

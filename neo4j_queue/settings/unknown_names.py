@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from dotenv import dotenv_values
 
-from neo4j_queue import env_file
-from neo4j_queue.settings import ENV_FILE, Settings
+from neo4j_queue.settings import env_file
+from neo4j_queue.settings.settings import ENV_FILE, Settings
 
 # Nobody else's variables begin like this: each one is meant for us.
 OURS = ("EMBED_", "EMBEDDING_")
