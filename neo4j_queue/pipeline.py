@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from neo4j_queue.asking import Asking
 from neo4j_queue.embedders import Embedder
+from neo4j_queue.embedders.vector_cache import VectorCache
 from neo4j_queue.ending import Ending
 from neo4j_queue.entities import EntityText, VectorWrite
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
@@ -27,7 +28,6 @@ from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.narrowing import EVERYBODYS, Narrowed, fault_of_graph, narrowed
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.sourcing import Sourcing, Vector
-from neo4j_queue.vector_cache import VectorCache
 from neo4j_queue.work import Summary, Work
 
 # Vectors in hand are paid for: a graph that does not take them is asked again before they are given up.

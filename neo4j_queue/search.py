@@ -10,11 +10,11 @@ from neo4j.exceptions import DriverError, Neo4jError
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import Embedder, describe, open_embedder
+from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.log import get_logger
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
-from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 
 # The index knows nothing of soft-deleted entities and other models, and it is approximate: asked for few it walks few
 # neighbours, and after many updates misses the best of all. So it is asked for more than wanted, and for four times as

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from neo4j_queue.asking import Asked, Asking
+from neo4j_queue.embedders.vector_cache import Flight, Key, VectorCache
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault
-from neo4j_queue.vector_cache import Flight, Key, VectorCache
 
 Vector = Sequence[float]
 # Vectors that entities carry, by the content hash of their text.

@@ -5,12 +5,12 @@ from functools import cache
 from billiard.exceptions import SoftTimeLimitExceeded
 
 from neo4j_queue.embedders import Embedder, open_embedder
+from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
 from neo4j_queue.sweeps import Sweeps
-from neo4j_queue.vector_cache import MEGABYTE, VectorCache
 from tasks.nudge import Nudge, enqueue_and_nudge
 
 

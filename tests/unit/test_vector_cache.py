@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from neo4j_queue.vector_cache import ENTRY_BYTES, Key, VectorCache
+from neo4j_queue.embedders.vector_cache import ENTRY_BYTES, Key, VectorCache
 from tests.waiting import wait_until
 
 WIDTH = 4
