@@ -7,7 +7,8 @@ from queue import Empty, SimpleQueue
 
 from benchmarks.entities import Corpus
 from neo4j_queue.entities import VectorWrite
-from neo4j_queue.jobs import Completion, Lease, Outcome, Spent, Verdicts
+from neo4j_queue.jobs import Outcome
+from neo4j_queue.queue.leases import Completion, Lease, Spent, Verdicts
 
 # As many as the issue of this comparison asks for; two processors are busy with fewer.
 STATEMENT_THREADS = 4

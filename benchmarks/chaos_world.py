@@ -16,10 +16,10 @@ from neo4j_queue.database import Database
 from neo4j_queue.demo.processes import CeleryProcess, stop_all
 from neo4j_queue.errors import EntityNotFound, Neo4jQueueError
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
 
 DIMENSIONS = 256

@@ -17,8 +17,9 @@ from benchmarks.entities import pages
 from benchmarks.options import Options
 from benchmarks.report import Report, Table, Target
 from benchmarks.stage import Stage, fill_jobs, wipe_jobs
-from neo4j_queue.jobs import Completion, JobRequest, Outcome, Verdicts
+from neo4j_queue.jobs import JobRequest, Outcome
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Completion, Verdicts
 
 PARTS = ("enqueue", "work", "depth", "doubles")
 

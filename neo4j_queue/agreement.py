@@ -15,7 +15,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import describe
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.jobs import Worker
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from neo4j_queue.embedders import Answer, Embedder
 from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.jobs import Spent
+from neo4j_queue.queue.leases import Spent
 from neo4j_queue.text import estimate_tokens
 
 # Faults that are a verdict about the texts of the request: an attempt is counted.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from neo4j_queue.batching import Batch, Bounds, Candidate, plan
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
@@ -16,8 +15,9 @@ from neo4j_queue.jobs import Status
 from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.pace import pace
 from neo4j_queue.prices import price_of
-from neo4j_queue.provider_report import ProviderReport
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.queue.provider_limits import ProviderReport
 from neo4j_queue.settings import Settings
 
 STANDING = frozenset({Status.PENDING, Status.PROCESSING})

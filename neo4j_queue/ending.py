@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterable
 
-from neo4j_queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
 from neo4j_queue.embedders import Embedder
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, FaultKind
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import JobRequest, Settlement, Verdicts
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.journal import Journal
-from neo4j_queue.provider_report import Reporter
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
+from neo4j_queue.queue.leases import Settlement, Verdicts
+from neo4j_queue.queue.provider_limits import Reporter
 from neo4j_queue.work import Work
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from neo4j_queue import health
-from neo4j_queue.breaker import Trouble
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, classify
-from neo4j_queue.jobs import FailedJob, LeasedJob, Outcome, Settlement, Verdicts
+from neo4j_queue.jobs import Outcome
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue import health
+from neo4j_queue.queue.breaker import Trouble
+from neo4j_queue.queue.leases import FailedJob, LeasedJob, Settlement, Verdicts
 from neo4j_queue.work import Summary, Work
 
 # As much of a text as EMBED_LOG_CONTENT puts into an error line.

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from neo4j_queue.control import Limits, with_margin
-from neo4j_queue.provider_report import WINDOW_MS, ProviderReport
+from neo4j_queue.queue.budget import RateLimits, with_margin
+from neo4j_queue.queue.provider_limits import WINDOW_MS, ProviderReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Pace:
     limited_by: str | None
 
 
-def pace(requests: int, tokens: int, limits: Limits, found: ProviderReport) -> Pace:
+def pace(requests: int, tokens: int, limits: RateLimits, found: ProviderReport) -> Pace:
     """The least time for so many provider requests and model tokens. `found` is what the provider said last."""
     interval, minute = limits.interval_ms, WINDOW_MS
     wanted: list[tuple[str, int, int | None, int]] = [

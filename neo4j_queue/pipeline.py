@@ -22,11 +22,12 @@ from neo4j_queue.ending import Ending
 from neo4j_queue.entities import EntityText, VectorWrite
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import LeasedJob, Outcome, Spent, Verdicts
+from neo4j_queue.jobs import Outcome
 from neo4j_queue.journal import Journal
 from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.narrowing import EVERYBODYS, Narrowed, fault_of_graph, narrowed
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import LeasedJob, Spent, Verdicts
 from neo4j_queue.sourcing import Sourcing, Vector
 from neo4j_queue.work import Summary, Work
 

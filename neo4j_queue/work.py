@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from neo4j_queue.asking import Sent
 from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault
-from neo4j_queue.jobs import Completion, Failure, LeasedJob, Outcome, Settlement, Start
-from neo4j_queue.settlement import Settling
+from neo4j_queue.jobs import Outcome
+from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement, Start
+from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.sourcing import Saved
 
 
@@ -66,7 +67,7 @@ class Work:
     copied: dict[str, bool] = field(default_factory=dict)
 
     # The settlement that was begun (it may have been interrupted), and whether it is stored.
-    settling: Settling | None = None
+    settling: SettleTransaction | None = None
     settled: bool = False
 
     def begin(self, start: Start) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 from celery.worker import state as worker_state
 from celery.worker.control import inspect_command
 
-from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue.leases import Worker
 from tasks import resources
 from tasks.app import app, fingerprint
 from tasks.broker import BROKER_ERRORS

@@ -5,8 +5,8 @@ from typing import Any
 
 from celery import Task
 
-from neo4j_queue.jobs import Lease, LeaseResult
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue.leases import Lease, LeaseResult
 from tasks import census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS

@@ -12,9 +12,9 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import log as logs
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 from tasks import resources
 from tasks.app import app, fingerprint

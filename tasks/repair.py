@@ -9,10 +9,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from neo4j_queue import arguments, repair, switches
+from neo4j_queue import arguments, repair
 from neo4j_queue.arguments import BadArgument
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue import switches
 from tasks import resources
 from tasks.app import app
 from tasks.refusal import refused

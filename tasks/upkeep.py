@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from neo4j_queue import agreement, arguments
-from neo4j_queue.jobs import Worker
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue.leases import Worker
 from tasks import census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS

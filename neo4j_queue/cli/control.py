@@ -41,7 +41,7 @@ def pause(
     Examples:
       neo4j-queue pause 600 --reason "provider maintenance"
     """
-    from neo4j_queue import switches
+    from neo4j_queue.queue import switches
 
     with session.open_queue() as queue:
         until = output.iso(switches.pause(queue, seconds, reason))
@@ -60,7 +60,7 @@ def resume(
     Examples:
       neo4j-queue resume
     """
-    from neo4j_queue import switches
+    from neo4j_queue.queue import switches
 
     with session.open_queue() as queue:
         halted, paused = switches.resume(queue)

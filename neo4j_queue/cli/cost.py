@@ -11,9 +11,9 @@ from neo4j_queue.cli import output, session
 if TYPE_CHECKING:
     from neo4j_queue.dry_run import Estimate
     from neo4j_queue.entities import EntityText
-    from neo4j_queue.usage import Usage
+    from neo4j_queue.queue.usage import Usage
 
-# As `neo4j_queue.usage` has them, which is not imported for the sake of a help text.
+# As `neo4j_queue.queue.usage` has them, which is not imported for the sake of a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
 CENT = 0.01
 DOOMED = "their jobs will fail without a request"
@@ -42,7 +42,7 @@ def usage(
       neo4j-queue usage --json | jq .money_usd
     """
     from neo4j_queue.prices import price_of
-    from neo4j_queue.usage import read
+    from neo4j_queue.queue.usage import read
 
     settings = session.load_settings()
     price = price_of(settings)

@@ -79,7 +79,7 @@ def list_jobs(
       neo4j-queue jobs list --status failed
       neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
     """
-    from neo4j_queue.listing import time_of
+    from neo4j_queue.queue.listing import time_of
 
     with session.open_queue() as queue:
         found = session.in_time(

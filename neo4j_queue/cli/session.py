@@ -15,8 +15,8 @@ from neo4j_queue.cli import output
 if TYPE_CHECKING:
     from neo4j_queue.database import Database
     from neo4j_queue.graph import EntityGraph
-    from neo4j_queue.jobs import Worker
     from neo4j_queue.queue import EmbedQueue
+    from neo4j_queue.queue.leases import Worker
     from neo4j_queue.settings import Settings
     from tasks.nudge import Nudge
 

@@ -9,7 +9,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.graph import EntityGraph
-    from neo4j_queue.jobs import QueueStatus
+    from neo4j_queue.queue.leases import QueueStatus
 
 BAD = 1
 TEMPORARY = 75
@@ -133,8 +133,8 @@ def health(
       neo4j-queue health --json | jq .error_patterns
     """
     from neo4j_queue import agreement
-    from neo4j_queue.health import observed
     from neo4j_queue.queue import EmbedQueue
+    from neo4j_queue.queue.health import observed
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):

@@ -5,8 +5,9 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.demo.processes import WORKER_PREFIX
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import Status, Worker
+from neo4j_queue.jobs import Status
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 
 # Failed ones too: the demo tries them again.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from neo4j_queue.demo.processes import Crew
 from neo4j_queue.errors import Neo4jQueueError
-from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import QueueStatus
 
 POLL_S = 0.25
 # The longest silence that heals by itself: a lock (30 s) that runs out, its recovery (5 s), a worker that

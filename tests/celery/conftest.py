@@ -12,9 +12,9 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import QueueStatus
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
 from tests.celery_processes import ROOT, CeleryProcesses
 from tests.waiting import wait_until

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from neo4j_queue.agreement import fingerprint
-from neo4j_queue.jobs import JobRequest, Worker
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.mock_provider import ProviderServer
+from neo4j_queue.queue.leases import Worker
 from tests.celery.conftest import REFUSED, Run, World
 from tests.waiting import wait_until
 

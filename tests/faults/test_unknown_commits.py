@@ -10,9 +10,10 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
-from neo4j_queue.jobs import Completion, Enqueued, Failure, JobRequest, Outcome, Spent, Verdicts
+from neo4j_queue.jobs import Enqueued, JobRequest, Outcome
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Completion, Failure, Spent, Verdicts
 from neo4j_queue.settings import Settings
 from tests.faultkit import TcpProxy
 from tests.faultkit.proxy import COMMIT

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Address, Database
-from neo4j_queue.jobs import Lease, Settlement
 from neo4j_queue.local_services import LocalServices, free_ports
 from neo4j_queue.mock_provider import error
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.settlement import Settling
+from neo4j_queue.queue.leases import Lease, Settlement
+from neo4j_queue.queue.settle import SettleTransaction
 from tests.alarm import interrupted_after
 from tests.faultkit import Direction, TcpProxy
 from tests.pipeline.conftest import Bench, StubEmbedder
@@ -108,15 +108,15 @@ def test_a_settlement_that_is_interrupted_at_its_commit_is_told_as_it_was_stored
     slow.proxy.delay(Direction.DOWN, 0.2)
     bench.create("a")
     lease = slow.lease()
-    run = Settling.run
+    run = SettleTransaction.run
 
-    def interrupted(settling: Settling, tx: Any) -> Settlement:
-        monkeypatch.setattr(Settling, "run", run)
+    def interrupted(settling: SettleTransaction, tx: Any) -> Settlement:
+        monkeypatch.setattr(SettleTransaction, "run", run)
         settlement = run(settling, tx)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         return settlement
 
-    monkeypatch.setattr(Settling, "run", interrupted)
+    monkeypatch.setattr(SettleTransaction, "run", interrupted)
     with interrupted_after(60, SystemExit), pytest.raises(SystemExit):
         slow.pipeline.run(lease.token, lease.job_ids)
     assert bench.job("a")["outcome"] == "embedded"

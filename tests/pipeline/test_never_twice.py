@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from neo4j_queue import pipeline as pipelines
-from neo4j_queue.booking import Booking
 from neo4j_queue.database import Address, Database
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.mock_provider import error, vector_for
 from neo4j_queue.pipeline import Pipeline, Summary
+from neo4j_queue.queue.budget import RateBudget
 from neo4j_queue.search import QueryEmbedder
 from tests.pipeline.conftest import Bench, MakeBench
 from tests.waiting import wait_until
@@ -87,7 +87,7 @@ def test_a_copied_vector_takes_no_request_of_the_budget(twins: Bench) -> None:
     lease = newest_lease(twins)
     assert (lease["requests"], lease["inputs"], lease["saved"], lease["outcome"]) == (0, 0, 1, "completed")
     assert "requested_at" not in lease
-    booking = Booking(twins.queue.limits, 1_000, twins.clock())
+    booking = RateBudget(twins.queue.limits, 1_000, twins.clock())
     facts = twins.queue.database.transaction(booking.facts)
     assert facts.spent_requests == 1
 

@@ -12,7 +12,7 @@ from neo4j_queue.database import Address, Database
 from neo4j_queue.jobs import Enqueued
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.settlement import Settling
+from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.vectors import EntityVectors
 from tests.pipeline.conftest import Bench
 
@@ -65,7 +65,7 @@ def test_its_successor_stands_before_it_ends(edited: Bench, monkeypatch: pytest.
     Guard: `_enqueue_current` comes before the settlement. After it, the successor is not there yet.
     """
     seen: list[bool] = []
-    around(monkeypatch, Settling, "store", lambda: seen.append(stands_for_the_text(edited)))
+    around(monkeypatch, SettleTransaction, "store", lambda: seen.append(stands_for_the_text(edited)))
     (summary,) = edited.step()
     assert (summary.superseded, seen) == (1, [True])
     edited.step()
@@ -96,7 +96,7 @@ def test_a_graph_that_goes_away_after_the_settlement_is_no_error(
     real = edited.graph.database
     nobody = Address(f"bolt://127.0.0.1:{free_ports(1)[0]}", "neo4j")
     with Database(nobody, retry_time_s=0) as away:
-        around(monkeypatch, Settling, "store", lambda: setattr(edited.graph, "database", away))
+        around(monkeypatch, SettleTransaction, "store", lambda: setattr(edited.graph, "database", away))
         (summary,) = edited.step()
     edited.graph.database = real
     assert summary.superseded == 1
@@ -121,7 +121,7 @@ def test_a_text_that_is_put_back_before_its_job_has_ended_is_queued_again(
         write(edited, "a", "A")
         told.append(enqueue(edited, "a"))
 
-    around(monkeypatch, Settling, "store", put_back)
+    around(monkeypatch, SettleTransaction, "store", put_back)
     (summary,) = edited.step()
     assert (summary.superseded, told) == (1, [Enqueued.DUPLICATE])
     assert stands_for_the_text(edited)

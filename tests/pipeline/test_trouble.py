@@ -3,8 +3,8 @@
 import pytest
 
 from neo4j_queue.asking import SIBLING
-from neo4j_queue.breaker import FAILURES_TO_OPEN
 from neo4j_queue.mock_provider import Reply, error, mangled
+from neo4j_queue.queue.breaker import FAILURES_TO_OPEN
 from tests.pipeline.conftest import Bench, MakeBench
 
 BAD = {"error": {"message": "cannot embed this", "type": "invalid_request_error"}}

@@ -14,21 +14,22 @@ from typing import Any, Self, TypeVar
 import pytest
 from neo4j import ManagedTransaction
 
-from neo4j_queue import (
-    booking,
-    breaker,
-    control,
-    enqueueing,
-    health,
-    leasing,
-    queue,
-    retention,
-    retrying,
-    settlement,
-)
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
-from neo4j_queue.queue import Clock, EmbedQueue
+from neo4j_queue.queue import (
+    EmbedQueue,
+    breaker,
+    budget,
+    control,
+    embed_queue,
+    enqueue,
+    health,
+    lease,
+    retention,
+    retry_failed,
+    settle,
+)
+from neo4j_queue.queue.embed_queue import Clock
 from neo4j_queue.settings import Settings
 
 # Until the second transaction waits: seconds on a machine with nothing left to give. Its wait itself is short,
@@ -37,7 +38,7 @@ WITHIN_S = 30.0
 BLOCKED = (
     "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
 )
-USERS = (booking, breaker, control, enqueueing, health, leasing, queue, retention, retrying, settlement)
+USERS = (breaker, budget, control, embed_queue, enqueue, health, lease, retention, retry_failed, settle)
 
 T = TypeVar("T")
 

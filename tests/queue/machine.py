@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from neo4j_queue.control import FAIR_EVERY
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import Completion, Failure, JobRequest, LeasedJob, Outcome, RecoveredJob, Verdicts
+from neo4j_queue.jobs import JobRequest, Outcome
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.budget import FAIR_EVERY
+from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, RecoveredJob, Verdicts
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import Race
 from tests.queue.machine_steps import ACTS, KEYS, STEP, Step

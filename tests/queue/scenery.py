@@ -9,8 +9,9 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
-from neo4j_queue.jobs import Failure, JobRequest, LeasedJob, LeaseResult, Start
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Failure, LeasedJob, LeaseResult, Start
 
 # Some moment of 2023: far from the server's own time, so that a statement that ignores the clock is seen.
 BEGINNING = 1_700_000_000_000

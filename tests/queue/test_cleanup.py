@@ -8,12 +8,11 @@ import pytest
 from neo4j import Record
 from structlog.testing import capture_logs
 
-from neo4j_queue import retention
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.local_services import LocalServices
-from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.retention import CleanupFailed
+from neo4j_queue.queue import EmbedQueue, retention
+from neo4j_queue.queue.retention import CleanupFailed
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import HeldDatabase, plant
 from tests.queue.scenery import (

@@ -9,7 +9,8 @@ import pytest
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.jobs import EnqueueResult, JobRequest
-from neo4j_queue.queue import PAGE, EmbedQueue
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.embed_queue import PAGE
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     BEGINNING,

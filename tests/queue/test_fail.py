@@ -7,8 +7,8 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
-from neo4j_queue.jobs import Failure
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Failure
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import Clock, all_jobs, failures, request, requests, running
 

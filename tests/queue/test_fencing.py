@@ -7,8 +7,8 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import LeasedJob, Settlement, Verdicts
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import LeasedJob, Settlement, Verdicts
 from tests.queue.scenery import (
     Clock,
     Running,

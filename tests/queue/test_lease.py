@@ -7,11 +7,12 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from neo4j_queue.control import FAIR_EVERY, OPEN_PER_SLOT
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import PRIORITIES, Worker
+from neo4j_queue.jobs import PRIORITIES
 from neo4j_queue.pauses import LONGEST_S
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.budget import FAIR_EVERY, OPEN_PER_SLOT
+from neo4j_queue.queue.leases import Worker
 from tasks import census, resources, upkeep
 from tests.queue.scenery import (
     Clock,

@@ -1,12 +1,12 @@
-"""Limits that the provider names in its answers, its way of counting tokens, and room for searches."""
+"""RateLimits that the provider names in its answers, its way of counting tokens, and room for searches."""
 
 from collections.abc import Callable
 
 import pytest
 
-from neo4j_queue.jobs import Lease, Spent, Verdicts
-from neo4j_queue.provider_report import ProviderReport
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Lease, Spent, Verdicts
+from neo4j_queue.queue.provider_limits import ProviderReport
 from tests.queue.scenery import Clock, request, requests
 
 MakeQueue = Callable[..., EmbedQueue]

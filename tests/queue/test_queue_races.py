@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from neo4j_queue import queue as queue_module
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import embed_queue as queue_module
 from tests.queue.interleaving import Race, judged_before_lock, mutated, plant
 from tests.queue.scenery import DAY_MS, Clock, Running, all_jobs, failures, leased, request, requests, running
 

@@ -10,9 +10,10 @@ from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, FaultKind
-from neo4j_queue.health import HealthState
-from neo4j_queue.jobs import QueueStatus, Status
+from neo4j_queue.jobs import Status
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.health import HealthState
+from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     BEGINNING,

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from neo4j_queue import booking
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import LeasedJob, Spent, Verdicts
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, budget
+from neo4j_queue.queue.leases import LeasedJob, Spent, Verdicts
 from tests.queue.interleaving import Race, mutated, plant
 from tests.queue.scenery import Clock, leased, make_jobs, request, requests, running, the_lease
 
@@ -189,7 +188,7 @@ def test_the_histories_find_further_requests_that_nobody_judged(
     make_queue: MakeQueue, jobs_db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: `may_ask_more`."""
-    monkeypatch.setattr(booking, "may_ask_more", lambda *_, **__: True)
+    monkeypatch.setattr(budget, "may_ask_more", lambda *_, **__: True)
     with pytest.raises(LimitExceeded):
         check_histories(make_queue, jobs_db, clock, histories=500, phases=[Phase.generate])
 

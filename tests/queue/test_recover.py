@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.queue import PAGE, EmbedQueue
+from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.embed_queue import PAGE
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     BEGINNING,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import Verdicts, Worker
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Verdicts, Worker
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     Clock,

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import JobRequest, Lease, Spent, Verdicts
-from neo4j_queue.leasing import REACH, TWINS_RUN
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.lease import REACH, TWINS_RUN
+from neo4j_queue.queue.leases import Lease, Spent, Verdicts
 from tests.queue.interleaving import mutated, plant
 from tests.queue.scenery import MODEL, Clock, all_jobs, leased, make_jobs, running, the_lease
 

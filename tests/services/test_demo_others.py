@@ -13,8 +13,9 @@ from neo4j_queue.demo.environment import SHORT_LOCKS, DemoSettings
 from neo4j_queue.demo.others import ServicesInUse, refuse_others
 from neo4j_queue.entities import EntityInput
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.jobs import JobRequest, Worker
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 
 # Jobs enough that it shows whether all of them are looked at.

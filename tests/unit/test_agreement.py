@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from neo4j_queue.agreement import Split, disagreement, fingerprint, split
-from neo4j_queue.jobs import Worker
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 
 

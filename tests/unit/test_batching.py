@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neo4j_queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan
 
 
 def candidates(*tokens: int, crashes: int = 0) -> list[Candidate]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from neo4j_queue.breaker import (
+from neo4j_queue.queue.breaker import (
     FAILURES_TO_OPEN,
     RESTS,
     Judgement,

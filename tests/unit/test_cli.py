@@ -240,7 +240,7 @@ SCRIPT = "import sys; sys.argv[0] = 'neo4j-queue'; from neo4j_queue.cli import m
 
 @pytest.mark.parametrize("start", [["-m", "neo4j_queue.cli"], ["-c", SCRIPT]], ids=["module", "script"])
 @pytest.mark.parametrize(
-    "module", ["typer", "neo4j_queue.cli.status", "structlog", "neo4j", "neo4j_queue.queue"]
+    "module", ["typer", "neo4j_queue.cli.status", "structlog", "neo4j", "neo4j_queue.queue.embed_queue"]
 )
 def test_an_interrupt_while_loading_is_exit_code_130_without_a_trace(
     environment: dict[str, str], tmp_path: Path, start: list[str], module: str

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from neo4j_queue.control import (
-    FAIR_EVERY,
-    Allowance,
-    ControlState,
-    LeaseFacts,
-    Limits,
-    judge,
-    order_of_priorities,
-)
 from neo4j_queue.jobs import PRIORITIES
+from neo4j_queue.queue.budget import FAIR_EVERY, Allowance, LeaseFacts, RateLimits, judge, order_of_priorities
+from neo4j_queue.queue.control import ControlState
 
 FACTS = LeaseFacts(
     now=1_000,
@@ -26,7 +19,7 @@ FACTS = LeaseFacts(
     spent_requests=10,
     spent_tokens=500,
 )
-UNLIMITED = Limits(None, None, 60_000)
+UNLIMITED = RateLimits(None, None, 60_000)
 
 
 @pytest.mark.parametrize(
@@ -44,17 +37,17 @@ UNLIMITED = Limits(None, None, 60_000)
         ({"halted": True, "paused_until": 5_000}, UNLIMITED, 2, Allowance(0, reason="halted")),
         ({"paused_until": 1_001}, UNLIMITED, 2, Allowance(0, reason="paused")),
         ({"paused_until": 1_000}, UNLIMITED, 2, Allowance(2)),
-        ({}, Limits(12, None, 60_000), None, Allowance(2)),
-        ({}, Limits(10, None, 60_000), None, Allowance(0, reason="no budget")),
-        ({}, Limits(9, None, 60_000), None, Allowance(0, reason="no budget")),
-        ({"spent_requests": 0}, Limits(0, None, 60_000), 1, Allowance(0, reason="no budget")),
-        ({}, Limits(None, 501, 60_000), 2, Allowance(2, tokens=1)),
-        ({}, Limits(None, 500, 60_000), 2, Allowance(0, reason="no budget")),
-        ({}, Limits(11, 600, 60_000), None, Allowance(1, tokens=100)),
+        ({}, RateLimits(12, None, 60_000), None, Allowance(2)),
+        ({}, RateLimits(10, None, 60_000), None, Allowance(0, reason="no budget")),
+        ({}, RateLimits(9, None, 60_000), None, Allowance(0, reason="no budget")),
+        ({"spent_requests": 0}, RateLimits(0, None, 60_000), 1, Allowance(0, reason="no budget")),
+        ({}, RateLimits(None, 501, 60_000), 2, Allowance(2, tokens=1)),
+        ({}, RateLimits(None, 500, 60_000), 2, Allowance(0, reason="no budget")),
+        ({}, RateLimits(11, 600, 60_000), None, Allowance(1, tokens=100)),
     ],
 )
 def test_the_judgement(
-    facts: dict[str, int], limits: Limits, batches: int | None, expected: Allowance
+    facts: dict[str, int], limits: RateLimits, batches: int | None, expected: Allowance
 ) -> None:
     assert judge(replace(FACTS, **facts), limits, batches) == expected
 
@@ -63,7 +56,7 @@ def test_the_judgement(
     ("interval_ms", "window_ms"), [(100, 105), (1_000, 1_050), (5_000, 5_250), (60_000, 60_250)]
 )
 def test_a_request_counts_a_little_longer_than_the_interval(interval_ms: int, window_ms: int) -> None:
-    assert Limits(1, None, interval_ms).window_ms == window_ms
+    assert RateLimits(1, None, interval_ms).window_ms == window_ms
 
 
 def test_every_priority_comes_first_once_in_eighty_turns() -> None:

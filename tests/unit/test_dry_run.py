@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from neo4j_queue.batching import Bounds, Candidate, plan
-from neo4j_queue.control import Limits
 from neo4j_queue.dry_run import Planned, _Planner
 from neo4j_queue.pace import pace
 from neo4j_queue.prices import HERE, LISTED, SET, price_of
-from neo4j_queue.provider_report import ProviderReport
+from neo4j_queue.queue.batching import Bounds, Candidate, plan
+from neo4j_queue.queue.budget import RateLimits
+from neo4j_queue.queue.provider_limits import ProviderReport
 from neo4j_queue.settings import Settings
 
 BOUNDS = Bounds(inputs=50, tokens=1_000)
@@ -52,20 +52,25 @@ def test_nothing_takes_no_request() -> None:
 @pytest.mark.parametrize(
     ("requests", "tokens", "limits", "found", "seconds", "by"),
     [
-        (100, 0, Limits(None, None, 60_000), NOT_FOUND, None, None),
-        (20, 0, Limits(20, None, 60_000), NOT_FOUND, 0.0, "20 requests per 60 s"),
-        (21, 0, Limits(20, None, 60_000), NOT_FOUND, 60.25, "20 requests per 60 s"),
-        (61, 0, Limits(20, None, 1_000), NOT_FOUND, 3.15, "20 requests per 1 s"),
-        (5, 900, Limits(20, 100, 60_000), NOT_FOUND, 482.0, "100 model tokens per 60 s"),
-        (1, 0, Limits(0, None, 60_000), NOT_FOUND, None, "0 requests per 60 s"),
-        (0, 0, Limits(0, None, 60_000), NOT_FOUND, 0.0, "0 requests per 60 s"),
-        (1_201, 0, Limits(None, None, 1_000), ProviderReport(requests=600), 120.5, SAID),
-        (1_201, 0, Limits(100, None, 60_000), ProviderReport(requests=600), 723.0, "100 requests per 60 s"),
-        (3, 30, Limits(3, 1_000, 60_000), NOT_FOUND, 0.0, "3 requests per 60 s"),
+        (100, 0, RateLimits(None, None, 60_000), NOT_FOUND, None, None),
+        (20, 0, RateLimits(20, None, 60_000), NOT_FOUND, 0.0, "20 requests per 60 s"),
+        (21, 0, RateLimits(20, None, 60_000), NOT_FOUND, 60.25, "20 requests per 60 s"),
+        (61, 0, RateLimits(20, None, 1_000), NOT_FOUND, 3.15, "20 requests per 1 s"),
+        (5, 900, RateLimits(20, 100, 60_000), NOT_FOUND, 482.0, "100 model tokens per 60 s"),
+        (1, 0, RateLimits(0, None, 60_000), NOT_FOUND, None, "0 requests per 60 s"),
+        (0, 0, RateLimits(0, None, 60_000), NOT_FOUND, 0.0, "0 requests per 60 s"),
+        (1_201, 0, RateLimits(None, None, 1_000), ProviderReport(requests=600), 120.5, SAID),
+        (1_201, 0, RateLimits(100, None, 60_000), ProviderReport(requests=600), 723.0, "100 requests per 60 s"),
+        (3, 30, RateLimits(3, 1_000, 60_000), NOT_FOUND, 0.0, "3 requests per 60 s"),
     ],
 )  # fmt: skip
 def test_the_limit_that_takes_longest_decides(
-    requests: int, tokens: int, limits: Limits, found: ProviderReport, seconds: float | None, by: str | None
+    requests: int,
+    tokens: int,
+    limits: RateLimits,
+    found: ProviderReport,
+    seconds: float | None,
+    by: str | None,
 ) -> None:
     shortest = pace(requests, tokens, limits, found)
     assert (shortest.seconds, shortest.limited_by) == (pytest.approx(seconds) if seconds else seconds, by)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neo4j_queue.health import OK, HealthState, judge, observed
+from neo4j_queue.queue.health import OK, HealthState, judge, observed
 
 BAD = "TRANSIENT:APITimeoutError"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.provider_report import ProviderReport, Reporter
+from neo4j_queue.queue.provider_limits import ProviderReport, Reporter
 
 
 @dataclass

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neo4j_queue.errors.rate_headers import WAIT_MAX_S, WAIT_MIN_S, duration_s, requested_wait_s
-from neo4j_queue.retry import RetryPolicy
+from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.settings import Settings
 
 DEFAULT = RetryPolicy(

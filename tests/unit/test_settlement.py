@@ -6,16 +6,17 @@ from random import Random
 import pytest
 
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, UnembeddableText, classify
-from neo4j_queue.health import OK, HealthState, judge
-from neo4j_queue.jobs import Completion, FailedJob, Failure, FailureReason, LeasedJob, Outcome, Verdicts
-from neo4j_queue.retry import RetryPolicy
-from neo4j_queue.settlement import Settling
+from neo4j_queue.jobs import FailureReason, Outcome
+from neo4j_queue.queue.backoff import RetryPolicy
+from neo4j_queue.queue.health import OK, HealthState, judge
+from neo4j_queue.queue.leases import Completion, FailedJob, Failure, LeasedJob, Verdicts
+from neo4j_queue.queue.settle import SettleTransaction
 
 POLICY = RetryPolicy(3, 1_000, 60_000, 2.0, 0.0)
 
 
-def settling(verdicts: Verdicts) -> Settling:
-    return Settling("1-00000000", verdicts, None, True, 0, POLICY, Random(1), 0)
+def settling(verdicts: Verdicts) -> SettleTransaction:
+    return SettleTransaction("1-00000000", verdicts, None, True, 0, POLICY, Random(1), 0)
 
 
 def failure(

@@ -9,9 +9,9 @@ from enum import StrEnum
 import structlog
 from neo4j import ManagedTransaction, Record
 
-from neo4j_queue.breaker import PROBED
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows, the_row
+from neo4j_queue.queue.breaker import PROBED
 
 # The rules of the contract (docs/reference/health.md): a window of 100 verdicts; 5 failures in a row, or fewer
 # than half successes among at least 10, is DEGRADED; 10 in a row is CRITICAL.

@@ -11,7 +11,7 @@ from neo4j_queue.database import rows
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
+class RetryTransaction:
     """One page of a retry; see `EmbedQueue.retry_failed`. `ids` None: any `limit` jobs of which `wanted` is true."""
 
     wanted: Mapping[str, Any]

@@ -56,7 +56,7 @@ def each_its_own(wanted: Sequence[JobRequest], found: Mapping[Key, EnqueueResult
 
 
 @dataclass(frozen=True, slots=True)
-class Enqueueing:
+class EnqueueTransaction:
     """One page of requests with distinct keys. The ids are drawn once, so that a repeat means the same jobs."""
 
     page: Sequence[JobRequest]

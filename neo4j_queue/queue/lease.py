@@ -6,22 +6,23 @@ from dataclasses import dataclass, field, replace
 
 from neo4j import ManagedTransaction
 
-from neo4j_queue.batching import Batch, Bounds, Candidate, plan
-from neo4j_queue.booking import Booking
-from neo4j_queue.control import (
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import packed, rows
+from neo4j_queue.jobs import PRIORITIES
+from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.queue.budget import (
     FAIR_EVERY,
     NO_BUDGET,
     TEXTS_APART,
     Allowance,
     LeaseFacts,
-    Limits,
+    RateBudget,
+    RateLimits,
     judge,
     order_for_probes,
     order_of_priorities,
 )
-from neo4j_queue.cypher import statement
-from neo4j_queue.database import packed, rows
-from neo4j_queue.jobs import PRIORITIES, Lease, LeaseResult
+from neo4j_queue.queue.leases import Lease, LeaseResult
 
 NOTHING_DUE = "nothing due"
 # Everything that is due waits for a text which another lease has in hand.
@@ -34,7 +35,7 @@ REACH = 4
 
 
 @dataclass(slots=True)
-class Leasing:
+class LeaseTransaction:
     """One attempt to lease. `free` is the number of slots the caller vouches for; None = ask the census. `most_jobs`
     bounds the jobs of this transaction (at least one batch; None = all that the slots take).
 
@@ -42,7 +43,7 @@ class Leasing:
     """
 
     owner: str
-    limits: Limits
+    limits: RateLimits
     bounds: Bounds
     free: int | None
     worker_ttl_ms: int
@@ -77,7 +78,7 @@ class Leasing:
         return LeaseResult(self._grant(tx, facts, allowance, batches), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        return Booking(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True)
+        return RateBudget(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True)
 
     def _due(
         self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance

@@ -1,38 +1,35 @@
-"""What the lease transaction judges: halt, pause, free slots and the rate budget.
+"""The rate budget: what the lease transaction judges, and requests beyond those that a lease grants.
 
 The facts come from the database (`cypher/jobs/lease_judge.cypher`); the judgement is the pure function `judge`.
+Parts of a refused batch and searches are judged like leases, under the control lock, so that all requests
+together stay within every window.
 """
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from neo4j_queue import health
-from neo4j_queue.breaker import PROBED, FailureNews, Trouble, note_failure, note_success
+from neo4j import ManagedTransaction
+
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, the_row
-from neo4j_queue.errors import Fault
+from neo4j_queue.database import rows, the_row
 from neo4j_queue.jobs import PRIORITIES
-from neo4j_queue.provider_report import ProviderReport
+from neo4j_queue.queue.breaker import PROBED
+from neo4j_queue.queue.provider_limits import GOOD_FOR_MS, WINDOW_MS
 
 # Batches that may be open for each slot of an embed worker: one that runs and one that waits behind it, so that a
 # worker finds its next batch at once. More would only grow old in the broker, where the start deadline runs.
 OPEN_PER_SLOT = 2
-
 # The provider counts a request when it arrives, the queue when it was sent. A request leaves the queue's window
 # this much later than the provider's: time for the way there, or a twentieth of a short window.
 WINDOW_MARGIN_MS = 250
 WINDOW_MARGIN_SHARE = 20
-
 # Every n-th lease transaction begins with another priority than the highest, each in turn: so a job of any
 # priority is reached within FAIR_EVERY x 10 lease transactions, however many more urgent ones keep coming.
 FAIR_EVERY = 8
-
 NO_BUDGET = "no budget"
-
 # A lease notes its texts in one property: a list of as many strings would cost ten times as much to read.
 TEXTS_APART = "\n"
-
 # For so long after a search, one request in twenty is kept free for the next ones.
 SEARCHING_MS = 600_000
 QUERY_SHARE = 20
@@ -77,7 +74,7 @@ class LeaseFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """Provider requests and model tokens per interval, over all workers; `None` = unlimited."""
 
     requests: int | None
@@ -125,7 +122,7 @@ class Budget:
         return any(left is not None and left <= 0 for left in (self.requests, self.tokens))
 
 
-def budget_of(facts: LeaseFacts, limits: Limits, *, for_query: bool = False) -> Budget:
+def budget_of(facts: LeaseFacts, limits: RateLimits, *, for_query: bool = False) -> Budget:
     """What the configured limits and those that the provider names leave, whichever is less.
 
     While people search, backfills leave a share of the requests to them (`for_query` may use it).
@@ -151,7 +148,7 @@ def _kept_for_queries(facts: LeaseFacts, limit: int) -> int:
     return max(1, limit // QUERY_SHARE) if limit > 1 else 0
 
 
-def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
+def judge(facts: LeaseFacts, limits: RateLimits, batches: int | None) -> Allowance:
     """What may be leased now.
 
     `batches` is the number of free slots that the caller vouches for; `None` takes the free slots of the census.
@@ -175,7 +172,7 @@ def judge(facts: LeaseFacts, limits: Limits, batches: int | None) -> Allowance:
     )
 
 
-def may_ask_more(facts: LeaseFacts, limits: Limits, requests: int, *, probe: bool = False) -> bool:
+def may_ask_more(facts: LeaseFacts, limits: RateLimits, requests: int, *, probe: bool = False) -> bool:
     """May a running lease (that of a probe?) send so many further requests?"""
     if facts.halted or facts.paused or (facts.trouble in PROBED and not probe):
         return False
@@ -198,88 +195,40 @@ def order_of_priorities(turn: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlState:
-    """The switches of the queue. Times in epoch ms, server clock; `now` is when they were read."""
+class RateBudget:
+    """Judges by `limits`; `worker_ttl_ms` is the silence after which a worker's slots no longer count."""
 
-    halted: bool
-    halted_reason: str | None
-    halted_at: int | None
-    paused_until: int | None
-    pause_reason: str | None
-    trouble: str | None
-    trouble_rounds: int
-    now: int
+    limits: RateLimits
+    worker_ttl_ms: int
+    now: int | None
 
-    @property
-    def paused(self) -> bool:
-        """Is a pause in force?"""
-        return self.paused_until is not None and self.paused_until > self.now
+    def facts(self, tx: ManagedTransaction, *, texts: bool = False) -> LeaseFacts:
+        """Takes the control lock and reads what every judgement needs, and the `texts` in hand if they are wanted.
 
-
-class Control:
-    """The control node: pause, halt, resume, and what is known of the provider.
-
-    All of these but a pause by people are part of the health: what they changed there is logged by whoever moved them.
-    """
-
-    def __init__(self, database: Database, now: Any = None) -> None:
-        self._database = database
-        self._now = now or (lambda: None)
-
-    def state(self) -> ControlState:
-        """The switches as they stand."""
-        row = the_row(self._database.read(statement("control/state"), now=self._now()))
-        return ControlState(**row.data())
-
-    def pause(self, seconds: float, reason: str) -> int:
-        """No lease and no start for so many seconds; a longer pause in force stays. Returns its end (epoch ms)."""
-        ms = max(0, round(seconds * 1000))
-        row = the_row(self._database.write(statement("control/pause"), ms=ms, reason=reason, now=self._now()))
-        return int(row["paused_until"])
-
-    def halt(self, reason: str) -> bool:
-        """Stops the queue until `resume`. False when it was halted already (the first reason stands)."""
-        row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
-        if row["changed"]:
-            self._tell_health()
-        return bool(row["changed"])
-
-    def resume(self) -> tuple[bool, bool]:
-        """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
-        row = the_row(self._database.write(statement("control/resume"), now=self._now()))
-        # Also without halt and pause in force: the provider may have been waiting for its probe.
-        self._tell_health()
-        return bool(row["halted"]), bool(row["paused"])
-
-    def provider_failed(
-        self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int
-    ) -> FailureNews | None:
-        """Notes that the provider failed a request for these jobs, or that the graph refused all of them; `to_open`
-        failures in a row make the queue rest.
-
-        None when the lease was lost: its holder's news may be older than the repair of what he met.
+        Raises `SettingsError` when `init` never ran on the jobs database.
         """
-        news = self._database.transaction(
-            lambda tx: note_failure(tx, token, ids, fault, to_open=to_open, now=self._now())
+        judged = rows(
+            tx,
+            statement("jobs/lease_judge"),
+            interval_ms=self.limits.window_ms,
+            minute_ms=with_margin(WINDOW_MS),
+            good_for_ms=GOOD_FOR_MS,
+            worker_ttl_ms=self.worker_ttl_ms,
+            texts=texts,
+            now=self.now,
         )
-        if news is not None and news.begins:
-            self._tell_health()
-        return news
+        return LeaseFacts(**the_row(judged).data())
 
-    def provider_works(self, token: str) -> Trouble | None:
-        """Notes that the provider answered a request of this lease; returns the trouble that it ended."""
-        ended = self._database.transaction(lambda tx: note_success(tx, token, now=self._now()))
-        if ended is not None:
-            self._tell_health()
-        return ended
+    def more(self, tx: ManagedTransaction, token: str, requests: int, *, probe: bool) -> bool:
+        """Books further requests on a running lease (that of a probe?), if all of them are allowed now."""
+        if not may_ask_more(self.facts(tx), self.limits, requests, probe=probe):
+            return False
+        return bool(rows(tx, statement("jobs/reserve"), token=token, requests=requests))
 
-    def _tell_health(self) -> None:
-        health.announce(self._database.transaction(lambda tx: health.record(tx, [], self._now())))
-
-    def provider_reported(self, report: ProviderReport) -> None:
-        """Notes the limits that the provider names, and how it counts tokens."""
-        self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())
-
-    def provider_report(self) -> ProviderReport:
-        """The last report, however old: a run finds the same again with its first answers."""
-        return ProviderReport(**the_row(self._database.read(statement("control/provider_limits"))).data())
+    def query(self, tx: ManagedTransaction, est_tokens: int) -> bool:
+        """Books the request of a search; when there is no room, notes that one is waited for."""
+        facts = self.facts(tx)
+        booked = not budget_of(facts, self.limits, for_query=True).used_up
+        token = f"q-{secrets.token_hex(8)}" if booked else None
+        rows(tx, statement("jobs/book_query"), token=token, est_tokens=est_tokens, now=facts.now)
+        return booked

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.jobs import Worker
+from neo4j_queue.queue.leases import Worker
 
 # A worker that has been silent for this many heartbeats offers no slot (one late or lost answer is forgiven).
 SILENT_HEARTBEATS = 2.5

@@ -8,27 +8,20 @@ from typing import Any
 from neo4j import ManagedTransaction
 from neo4j.exceptions import IncompleteCommit
 
-from neo4j_queue import health
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.errors import ErrorCategory, Fault, UnembeddableText
-from neo4j_queue.jobs import (
-    FailedJob,
-    Failure,
-    FailureReason,
-    Outcome,
-    Settlement,
-    Spent,
-    Verdicts,
-)
-from neo4j_queue.retry import RetryPolicy
+from neo4j_queue.jobs import FailureReason, Outcome
+from neo4j_queue.queue import health
+from neo4j_queue.queue.backoff import RetryPolicy
+from neo4j_queue.queue.leases import FailedJob, Failure, Settlement, Spent, Verdicts
 
 # What a job fails of by its own text, without a request.
 UNASKED = UnembeddableText.__name__
 
 
 @dataclass(slots=True)
-class Settling:
+class SettleTransaction:
     """What became of the jobs of lease `token`, to be stored in one transaction; see `EmbedQueue.settle`.
 
     `settled` is what the last run would change with its commit, for the case that the answer to that is lost.

@@ -12,37 +12,35 @@ from typing import Any, Self, TypeVar
 
 from neo4j.exceptions import IncompleteCommit
 
-from neo4j_queue import health, listing, pauses, retention
-from neo4j_queue.batching import Bounds
-from neo4j_queue.booking import Booking
-from neo4j_queue.census import Census
-from neo4j_queue.control import Control, Limits
+from neo4j_queue import pauses
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import profile_of
-from neo4j_queue.enqueueing import Enqueueing, Key, each_its_own, key_of, merged, pages
 from neo4j_queue.errors import Fault
-from neo4j_queue.jobs import (
+from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome, Status
+from neo4j_queue.queue import health, listing, retention
+from neo4j_queue.queue.backoff import RetryPolicy
+from neo4j_queue.queue.batching import Bounds
+from neo4j_queue.queue.budget import RateBudget, RateLimits
+from neo4j_queue.queue.census import Census
+from neo4j_queue.queue.control import Control
+from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, each_its_own, key_of, merged, pages
+from neo4j_queue.queue.lease import LeaseTransaction
+from neo4j_queue.queue.leases import (
     Completion,
-    EnqueueResult,
     Failure,
-    JobRequest,
     LeasedJob,
     LeaseResult,
-    Outcome,
     QueueStatus,
     RecoveredJob,
     Settlement,
     Spent,
     Start,
-    Status,
     Verdicts,
 )
-from neo4j_queue.leasing import Leasing
-from neo4j_queue.retry import RetryPolicy
-from neo4j_queue.retrying import Retrying
+from neo4j_queue.queue.retry_failed import RetryTransaction
+from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.settings import Settings
-from neo4j_queue.settlement import Settling
 
 T = TypeVar("T")
 
@@ -78,7 +76,7 @@ class EmbedQueue:
         self._clock = clock
         self._random = rng or random.Random()
         self._retry = RetryPolicy.from_settings(settings)
-        self.limits = Limits(
+        self.limits = RateLimits(
             settings.embedding_rate_limit_tokens,
             settings.embedding_rate_limit_model_tokens,
             settings.embedding_rate_limit_interval,
@@ -112,7 +110,7 @@ class EmbedQueue:
         wanted = [requests] if isinstance(requests, JobRequest) else list(requests)
         found: dict[Key, EnqueueResult] = {}
         for page in pages(merged(wanted), PAGE):
-            enqueueing = Enqueueing(page, self._retry.max_attempts, self._clock())
+            enqueueing = EnqueueTransaction(page, self._retry.max_attempts, self._clock())
             # A repeat answers as the first would have: the ids were drawn before.
             stored = _repeatable(partial(self.database.transaction, enqueueing.run))
             found.update(zip(map(key_of, page), stored, strict=True))
@@ -127,7 +125,7 @@ class EmbedQueue:
         bounds one transaction: `more` of the result asks for the next. Halt, pause and the rate budget are judged in
         the same transaction, under the control lock.
         """
-        leasing = Leasing(
+        leasing = LeaseTransaction(
             owner=owner,
             limits=self.limits,
             bounds=self.bounds,
@@ -191,14 +189,16 @@ class EmbedQueue:
     def reserve(self, token: str, requests: int = 1, *, probe: bool = False) -> bool:
         """Books further provider requests on a running lease, if the rate budget allows all of them now; while the
         provider is in trouble, only on that of a `probe`."""
-        return self.database.transaction(lambda tx: self._booking().more(tx, token, requests, probe=probe))
+        return self.database.transaction(
+            lambda tx: self._rate_budget().more(tx, token, requests, probe=probe)
+        )
 
     def book_query(self, est_tokens: int) -> bool:
         """Books the provider request of a search on the rate budget, before all leases; False = no room now."""
-        return self.database.transaction(lambda tx: self._booking().query(tx, est_tokens))
+        return self.database.transaction(lambda tx: self._rate_budget().query(tx, est_tokens))
 
-    def _booking(self) -> Booking:
-        return Booking(self.limits, self.census.worker_ttl_ms, self._clock())
+    def _rate_budget(self) -> RateBudget:
+        return RateBudget(self.limits, self.census.worker_ttl_ms, self._clock())
 
     # -- the end of a lease --------------------------------------------------------------------------------
 
@@ -229,9 +229,9 @@ class EmbedQueue:
 
     def settling(
         self, token: str, verdicts: Verdicts, *, spent: Spent | None = None, final: bool = True
-    ) -> Settling:
+    ) -> SettleTransaction:
         """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
-        return Settling(
+        return SettleTransaction(
             token, verdicts, spent, final, self.census.worker_ttl_ms, self._retry, self._random, self._clock()
         )
 
@@ -283,7 +283,7 @@ class EmbedQueue:
         while limit is None or retried < limit:
             size = PAGE if limit is None else min(PAGE, limit - retried)
             page = None if named is None else named[looked_at : looked_at + size]
-            retrying = Retrying(wanted, page, size, self._clock())
+            retrying = RetryTransaction(wanted, page, size, self._clock())
             looked, done = self.database.transaction(retrying.run)
             looked_at += looked
             retried += done

@@ -1,7 +1,7 @@
 """What people do to the queue as a whole, by command line or task: each act is a line in the log."""
 
 from neo4j_queue.log import get_logger
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.embed_queue import EmbedQueue
 
 log = get_logger()
 

@@ -1,0 +1,100 @@
+"""The control node: pause, halt, resume, and what is known of the provider."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database, the_row
+from neo4j_queue.errors import Fault
+from neo4j_queue.queue import health
+from neo4j_queue.queue.breaker import FailureNews, Trouble, note_failure, note_success
+from neo4j_queue.queue.provider_limits import ProviderReport
+
+
+@dataclass(frozen=True, slots=True)
+class ControlState:
+    """The switches of the queue. Times in epoch ms, server clock; `now` is when they were read."""
+
+    halted: bool
+    halted_reason: str | None
+    halted_at: int | None
+    paused_until: int | None
+    pause_reason: str | None
+    trouble: str | None
+    trouble_rounds: int
+    now: int
+
+    @property
+    def paused(self) -> bool:
+        """Is a pause in force?"""
+        return self.paused_until is not None and self.paused_until > self.now
+
+
+class Control:
+    """The control node: pause, halt, resume, and what is known of the provider.
+
+    All of these but a pause by people are part of the health: what they changed there is logged by whoever moved them.
+    """
+
+    def __init__(self, database: Database, now: Any = None) -> None:
+        self._database = database
+        self._now = now or (lambda: None)
+
+    def state(self) -> ControlState:
+        """The switches as they stand."""
+        row = the_row(self._database.read(statement("control/state"), now=self._now()))
+        return ControlState(**row.data())
+
+    def pause(self, seconds: float, reason: str) -> int:
+        """No lease and no start for so many seconds; a longer pause in force stays. Returns its end (epoch ms)."""
+        ms = max(0, round(seconds * 1000))
+        row = the_row(self._database.write(statement("control/pause"), ms=ms, reason=reason, now=self._now()))
+        return int(row["paused_until"])
+
+    def halt(self, reason: str) -> bool:
+        """Stops the queue until `resume`. False when it was halted already (the first reason stands)."""
+        row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
+        if row["changed"]:
+            self._tell_health()
+        return bool(row["changed"])
+
+    def resume(self) -> tuple[bool, bool]:
+        """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
+        row = the_row(self._database.write(statement("control/resume"), now=self._now()))
+        # Also without halt and pause in force: the provider may have been waiting for its probe.
+        self._tell_health()
+        return bool(row["halted"]), bool(row["paused"])
+
+    def provider_failed(
+        self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int
+    ) -> FailureNews | None:
+        """Notes that the provider failed a request for these jobs, or that the graph refused all of them; `to_open`
+        failures in a row make the queue rest.
+
+        None when the lease was lost: its holder's news may be older than the repair of what he met.
+        """
+        news = self._database.transaction(
+            lambda tx: note_failure(tx, token, ids, fault, to_open=to_open, now=self._now())
+        )
+        if news is not None and news.begins:
+            self._tell_health()
+        return news
+
+    def provider_works(self, token: str) -> Trouble | None:
+        """Notes that the provider answered a request of this lease; returns the trouble that it ended."""
+        ended = self._database.transaction(lambda tx: note_success(tx, token, now=self._now()))
+        if ended is not None:
+            self._tell_health()
+        return ended
+
+    def _tell_health(self) -> None:
+        health.announce(self._database.transaction(lambda tx: health.record(tx, [], self._now())))
+
+    def provider_reported(self, report: ProviderReport) -> None:
+        """Notes the limits that the provider names, and how it counts tokens."""
+        self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())
+
+    def provider_report(self) -> ProviderReport:
+        """The last report, however old: a run finds the same again with its first answers."""
+        return ProviderReport(**the_row(self._database.read(statement("control/provider_limits"))).data())

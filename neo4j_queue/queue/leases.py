@@ -1,0 +1,188 @@
+"""The nouns of the queue, as values: what is leased, decided and counted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from neo4j_queue.errors import Fault
+from neo4j_queue.jobs import FailureReason, Outcome
+from neo4j_queue.queue.health import HealthChange
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedJob:
+    """A job under a live lease, as the worker sees it. `attempts` counts the verdicts so far."""
+
+    id: str
+    entity_uid: str
+    model: str
+    version: str
+    attempts: int
+    max_attempts: int
+    est_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never given twice."""
+
+    token: str
+    job_ids: tuple[str, ...]
+    est_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The verdict that a job is done. `copied`: its vector came from elsewhere than the provider."""
+
+    job_id: str
+    outcome: Outcome
+    copied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The verdict that a job met a fault of its own or of the provider; counts one attempt."""
+
+    job: LeasedJob
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseResult:
+    """The leases of one lease transaction; `reason` says what ended the leasing when it gave none.
+
+    `more`: the transaction was bounded (`most_jobs`), and the next one may give further leases.
+    """
+
+    leases: tuple[Lease, ...]
+    reason: str | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What became of a start: the jobs that may be worked on, or why none (`halted`, `paused`, `lost`).
+
+    `probe`: the work is to find out whether the provider works again.
+    """
+
+    jobs: tuple[LeasedJob, ...]
+    refused: str | None = None
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What became of a lease's jobs. Released ones were not judged; `release_fault` is noted on them, and they are
+    due again after `release_delay_ms`."""
+
+    completed: Sequence[Completion] = ()
+    failed: Sequence[Failure] = ()
+    released: Sequence[str] = ()
+    release_fault: Fault | None = None
+    release_delay_ms: int = 0
+
+    def __len__(self) -> int:
+        return len(self.completed) + len(self.failed) + len(self.released)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a lease really asked of the provider. `sent_ms_ago`: since its last request began (None = no request).
+
+    `inputs` were sent, `saved` is the number of jobs that needed none.
+    """
+
+    requests: int = 0
+    est_tokens: int = 0
+    sent_ms_ago: int | None = None
+    inputs: int = 0
+    saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A verdict as it was stored. `retry_at` (epoch ms) is None when the job failed for good, with its reason."""
+
+    failure: Failure
+    attempts: int
+    retry_at: int | None
+    reason: FailureReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them.
+
+    `troubled`: failures of the provider are on record, so that a success is news. `wanted`: whether
+    more should be leased now, for jobs are due and few leases wait; None when the lease did not end by it.
+    """
+
+    completed: frozenset[str]
+    failed: tuple[FailedJob, ...]
+    released: frozenset[str]
+    lost: frozenset[str]
+    health: HealthChange | None = None
+    troubled: bool = False
+    wanted: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredJob:
+    """A job taken back from a lease that ran out."""
+
+    id: str
+    entity_uid: str
+    token: str | None
+    owner: str | None
+    started: bool
+    crashes: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """An embed worker as the census knows it: how many batches it can run at once, how many leases it runs.
+
+    `fingerprint`: that of its settings (`neo4j_queue.agreement`); None from a worker that does not tell it.
+    """
+
+    name: str
+    slots: int
+    leases: int = 0
+    seen_ms_ago: int = 0
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`.
+
+    `locked_seconds`: after so long every job that is `processing` now is free again, unless its worker lives and
+    extends its lock. None = no lease is open.
+    """
+
+    pending: int
+    delayed: int
+    processing: int
+    started: int
+    completed: int
+    failed: int
+    total: int
+    oldest_pending_seconds: float | None
+    halted: bool
+    halted_reason: str | None
+    paused_until: int | None
+    pause_reason: str | None
+    workers: tuple[Worker, ...]
+    locked_seconds: float | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that have not ended."""
+        return self.pending + self.delayed + self.processing
+
+
+def ids_of(jobs: Sequence[LeasedJob]) -> list[str]:
+    """The ids of some leased jobs, in their order."""
+    return [job.id for job in jobs]
