@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 from benchmarks.entities import Corpus
-from neo4j_queue.entities import VectorWrite
+from neo4j_queue.graph.entities import VectorWrite
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.queue.leases import Completion, Lease, Spent, Verdicts
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from benchmarks.stage import Stage, drop_index, wipe_jobs
 from neo4j_queue.embedders.mock import vector_of
-from neo4j_queue.entities import EntityInput, EntityText, VectorWrite
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityInput, EntityText, VectorWrite
 from neo4j_queue.queue import EmbedQueue
 
 PAGE = 1_000

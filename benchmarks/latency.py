@@ -15,8 +15,8 @@ from benchmarks.stage import Stage, wipe_jobs
 from benchmarks.workers import Workers
 from neo4j_queue.database import Database
 from neo4j_queue.embedders.mock import vector_of
-from neo4j_queue.entities import EntityInput, VectorWrite
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityInput, VectorWrite
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.queue.leases import Completion, Verdicts
 

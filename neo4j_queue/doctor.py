@@ -16,6 +16,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.errors.explain import explain
+from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.servers import BOUNDED, endless
 from neo4j_queue.settings import Settings
@@ -231,6 +232,6 @@ def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
 def _entities(graph: Database, settings: Settings) -> list[Finding]:
     lines = survey.strangers(graph, settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
-    if count := survey.without_key(graph, label, key):
-        lines.append(survey.left_out(count, label, key))
+    if count := without_key(graph, label, key):
+        lines.append(left_out(count, label, key))
     return [Finding("entities", Grade.WARNING, line) for line in lines]

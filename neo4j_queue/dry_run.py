@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from neo4j_queue.embedders import profile_of
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Status
 from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.pace import pace

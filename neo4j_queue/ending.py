@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from neo4j_queue.embedders import Embedder
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, FaultKind
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.journal import Journal
 from neo4j_queue.queue import EmbedQueue

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault, classify
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import health

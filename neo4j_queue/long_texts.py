@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import UnembeddableText
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.text import estimate_tokens
 
 # Quarters of a token for one character, by the bytes of its UTF-8 form. Measured with a vocabulary of 32,000 entries

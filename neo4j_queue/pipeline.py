@@ -19,9 +19,9 @@ from neo4j_queue.asking import Asking
 from neo4j_queue.embedders import Embedder
 from neo4j_queue.embedders.vector_cache import VectorCache
 from neo4j_queue.ending import Ending
-from neo4j_queue.entities import EntityText, VectorWrite
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityText, VectorWrite
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.journal import Journal
 from neo4j_queue.long_texts import LongTexts

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Enqueued, EnqueueResult, Status
 from neo4j_queue.queue import EmbedQueue
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import structlog
 
-from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, Status
 from neo4j_queue.queue import EmbedQueue
 

@@ -17,10 +17,10 @@ from neo4j.exceptions import Neo4jError
 from neo4j_queue.cypher import quote, statement
 from neo4j_queue.database import Database, rows
 from neo4j_queue.embedders import describe
+from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.names import OUTBOX_LABEL
 from neo4j_queue.search_indexes import can_make_words, rivals, search_problems
 from neo4j_queue.settings import Settings
-from neo4j_queue.survey import left_out, without_key
 from neo4j_queue.text import TextRecipe
 
 JOBS_SCHEMA_VERSION = 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from neo4j_queue.asking import Asked, Asking
 from neo4j_queue.embedders.vector_cache import Flight, Key, VectorCache
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault
+from neo4j_queue.graph.entities import EntityText
 
 Vector = Sequence[float]
 # Vectors that entities carry, by the content hash of their text.

@@ -53,20 +53,3 @@ def _near(name: str, known: Iterable[str]) -> str:
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {by_lower[near[0]]}?" if near else ""
-
-
-def without_key(graph: Database, label: str, key: str, *, among: str | None = None) -> int:
-    """How many current entities have no text as their key and are never embedded; `among`: those with this label too.
-
-    Where there are none, only two counts are compared.
-    """
-    query = statement("graph/without_key", among=among or label, label=label, key=key)
-    return int(graph.read(query)[0]["entities"])
-
-
-def left_out(count: int, label: str, key: str) -> str:
-    """The line about so many entities that can never be embedded, and what to do about it."""
-    return (
-        f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector: "
-        f"give them one, such as MATCH (n:{label}) SET n.uid = toString(n.{key}) with EMBED_ENTITY_KEY=uid"
-    )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from neo4j_queue.asking import Sent
-from neo4j_queue.entities import EntityText
 from neo4j_queue.errors import Fault
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement, Start
 from neo4j_queue.queue.settle import SettleTransaction

@@ -10,7 +10,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.dry_run import Estimate
-    from neo4j_queue.entities import EntityText
+    from neo4j_queue.graph.entities import EntityText
     from neo4j_queue.queue.usage import Usage
 
 # As `neo4j_queue.queue.usage` has them, which is not imported for the sake of a help text.

@@ -9,8 +9,8 @@ import typer
 from neo4j_queue.cli import cost, output, session
 
 if TYPE_CHECKING:
-    from neo4j_queue.entities import EntityText
     from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.graph.entities import EntityText
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.reconcile import Sweep
 
@@ -110,7 +110,7 @@ def _refuse_before_init(both: session.Both) -> None:
 
 
 def _tell_left_out(graph: "EntityGraph", count: int) -> None:
-    from neo4j_queue.survey import left_out
+    from neo4j_queue.graph.keys import left_out
 
     if count:
         session.warn(left_out(count, graph.label, graph.key))

@@ -14,9 +14,9 @@ from neo4j_queue.demo.others import refuse_others
 from neo4j_queue.demo.processes import Crew
 from neo4j_queue.demo.watching import Watch
 from neo4j_queue.embedders import Embedder, open_embedder
-from neo4j_queue.entities import EntityInput
 from neo4j_queue.errors import Neo4jQueueError, SettingsError
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityInput
 from neo4j_queue.interruption import terminable
 from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
 from neo4j_queue.local_services.config import data_directory

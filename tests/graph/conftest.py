@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.graph import EntityGraph, EntityText, VectorWrite
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entity_graph import EntityText, VectorWrite
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.schema import GraphSchema, migrate_graph
 from neo4j_queue.settings import Settings

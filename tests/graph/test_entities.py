@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import EntityNotFound
-from neo4j_queue.graph import Change, EntityGraph, EntityInput
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entity_graph import Change, EntityInput
 from neo4j_queue.jobs import Enqueued, EnqueueResult, JobRequest
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings

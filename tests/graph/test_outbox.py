@@ -8,8 +8,8 @@ import pytest
 from neo4j.exceptions import ServiceUnavailable
 from structlog.testing import capture_logs
 
+from neo4j_queue.graph.outbox import Outbox
 from neo4j_queue.jobs import Enqueued, EnqueueResult, JobRequest
-from neo4j_queue.outbox import Outbox
 
 REQUESTS = [JobRequest("Ada", "mock", "0" * 16)]
 RESULTS = [EnqueueResult("1", "Ada", Enqueued.CREATED)]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.graph import Coverage, EntityGraph, EntityText
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entity_graph import Coverage, EntityText
 
 Pages = Callable[[str | None, int], list[EntityText]]
 

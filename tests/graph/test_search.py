@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.graph import EntityGraph, VectorWrite
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entity_graph import VectorWrite
 
 
 @pytest.fixture

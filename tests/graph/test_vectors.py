@@ -9,7 +9,8 @@ import pytest
 from neo4j.spatial import CartesianPoint
 
 from neo4j_queue.database import Database
-from neo4j_queue.graph import EntityGraph, VectorWrite
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entity_graph import VectorWrite
 from neo4j_queue.text import TextRecipe, content_hash
 
 MATCH_ADA = "MATCH (n:Entity {name: 'Ada'}) "

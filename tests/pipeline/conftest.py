@@ -9,8 +9,8 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.embedders import Embedder, open_embedder
-from neo4j_queue.entities import EntityText
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.pipeline import Pipeline, Summary
 from neo4j_queue.queue import EmbedQueue

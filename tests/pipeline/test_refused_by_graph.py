@@ -7,8 +7,8 @@ import pytest
 from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.database import Database
+from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.sourcing import Sourcing
-from neo4j_queue.vectors import EntityVectors
 from tests.pipeline.conftest import Bench
 
 Unique = Callable[[str], None]

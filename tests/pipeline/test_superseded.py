@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Address, Database
+from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.jobs import Enqueued
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.settle import SettleTransaction
-from neo4j_queue.vectors import EntityVectors
 from tests.pipeline.conftest import Bench
 
 

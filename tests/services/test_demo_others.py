@@ -11,8 +11,8 @@ from neo4j_queue.database import Database
 from neo4j_queue.demo import others, runner
 from neo4j_queue.demo.environment import SHORT_LOCKS, DemoSettings
 from neo4j_queue.demo.others import ServicesInUse, refuse_others
-from neo4j_queue.entities import EntityInput
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.entities import EntityInput
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Worker

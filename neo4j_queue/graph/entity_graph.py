@@ -8,7 +8,8 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders import describe
-from neo4j_queue.entities import (
+from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph.entities import (
     Change,
     Coverage,
     Entity,
@@ -18,14 +19,13 @@ from neo4j_queue.entities import (
     Relation,
     VectorWrite,
 )
-from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
+from neo4j_queue.graph.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
+from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.jobs import PRIORITY_DEFAULT
 from neo4j_queue.names import RESERVED_PROPERTIES
-from neo4j_queue.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
-from neo4j_queue.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
-from neo4j_queue.vectors import EntityVectors
 
 __all__ = [
     "Change",

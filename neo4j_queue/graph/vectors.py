@@ -9,10 +9,10 @@ from neo4j import ManagedTransaction, Record
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders.base import is_usable
-from neo4j_queue.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
+from neo4j_queue.graph.keys import without_key
 from neo4j_queue.names import OUTBOX_LABEL
-from neo4j_queue.survey import without_key
 from neo4j_queue.text import TextRecipe, content_hash
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.

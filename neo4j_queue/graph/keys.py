@@ -1,0 +1,21 @@
+"""Entities whose key cannot name them."""
+
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
+
+
+def without_key(graph: Database, label: str, key: str, *, among: str | None = None) -> int:
+    """How many current entities have no text as their key and are never embedded; `among`: those with this label too.
+
+    Where there are none, only two counts are compared.
+    """
+    query = statement("graph/without_key", among=among or label, label=label, key=key)
+    return int(graph.read(query)[0]["entities"])
+
+
+def left_out(count: int, label: str, key: str) -> str:
+    """The line about so many entities that can never be embedded, and what to do about it."""
+    return (
+        f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector: "
+        f"give them one, such as MATCH (n:{label}) SET n.uid = toString(n.{key}) with EMBED_ENTITY_KEY=uid"
+    )
