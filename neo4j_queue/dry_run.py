@@ -12,8 +12,8 @@ from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Status
-from neo4j_queue.long_texts import LongTexts
 from neo4j_queue.pace import pace
+from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.prices import price_of
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan

@@ -8,7 +8,7 @@ import pytest
 
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.mock_provider import Reply, error, mangled, vector_for
-from neo4j_queue.pipeline import Summary
+from neo4j_queue.pipeline.pipeline import Summary
 from tests.pipeline.conftest import Bench, MakeBench, StubEmbedder
 
 RATE = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}

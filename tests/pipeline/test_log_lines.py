@@ -59,7 +59,7 @@ def test_a_failed_job_says_which_limits_are_in_force(make_bench: MakeBench, line
 def test_jobs_that_failed_by_one_request_show_its_stack_once(make_bench: MakeBench, lines: Lines) -> None:
     """The others name the job that has it; each job's node has it whole. Another request has a stack of its own.
 
-    Guard: `told` in `Journal.settled`. Without it a batch of 256 is two megabytes of log.
+    Guard: `told` in `JobLog.settled`. Without it a batch of 256 is two megabytes of log.
     """
     bench = make_bench(embed_batch_size=3)
     bench.create(*"abcde")

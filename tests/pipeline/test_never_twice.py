@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue import pipeline as pipelines
 from neo4j_queue.database import Address, Database
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.graph.search import QueryEmbedder
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.mock_provider import error, vector_for
-from neo4j_queue.pipeline import Pipeline, Summary
+from neo4j_queue.pipeline import Pipeline
+from neo4j_queue.pipeline import pipeline as pipelines
+from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.queue.budget import RateBudget
 from tests.pipeline.conftest import Bench, MakeBench
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.database import Database
 from neo4j_queue.graph.vectors import EntityVectors
-from neo4j_queue.sourcing import Sourcing
+from neo4j_queue.pipeline.vector_sources import VectorSources
 from tests.pipeline.conftest import Bench
 
 Unique = Callable[[str], None]
@@ -251,7 +251,7 @@ def test_a_fault_that_nobody_foresaw_in_the_sources_makes_the_queue_rest(
     def fail(*_: Any) -> None:
         raise RuntimeError("nobody foresaw this")
 
-    monkeypatch.setattr(Sourcing, "get", fail)
+    monkeypatch.setattr(VectorSources, "get", fail)
     (summary,) = bench.step()
     assert (summary.released, summary.failed) == (3, 0)
     assert bench.queue.lease("test", batches=1).reason == "paused"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from neo4j_queue.asking import SIBLING
 from neo4j_queue.mock_provider import Reply, error, mangled
+from neo4j_queue.pipeline.provider_call import SIBLING
 from neo4j_queue.queue.breaker import FAILURES_TO_OPEN
 from tests.pipeline.conftest import Bench, MakeBench
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.graph.entities import EntityText
-from neo4j_queue.long_texts import LongTexts, _whole_characters, cautious_tokens, cut
+from neo4j_queue.pipeline.truncation import LongTexts, _whole_characters, cautious_tokens, cut
 from neo4j_queue.text import content_hash, estimate_tokens
 
 FAMILY = "👩‍👩‍👧‍👦"

@@ -13,10 +13,10 @@ from neo4j_queue.errors import Fault, classify
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.log import get_logger
+from neo4j_queue.pipeline.batch_run import BatchRun, Summary
 from neo4j_queue.queue import health
 from neo4j_queue.queue.breaker import Trouble
 from neo4j_queue.queue.leases import FailedJob, LeasedJob, Settlement, Verdicts
-from neo4j_queue.work import Summary, Work
 
 # As much of a text as EMBED_LOG_CONTENT puts into an error line.
 CONTENT_CHARS = 200
@@ -26,7 +26,7 @@ WITH_VECTOR = frozenset({Outcome.EMBEDDED, Outcome.ALREADY_CURRENT})
 log = get_logger()
 
 
-class Journal:
+class JobLog:
     """Writes what happens to leased jobs. `model`, `dimensions` and `rate_limiter` are the same on all lines."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Journal:
 
     def settled(
         self,
-        work: Work,
+        work: BatchRun,
         verdicts: Verdicts,
         settlement: Settlement,
         *,

@@ -7,10 +7,10 @@ transaction sees to it that only one of them has a text in hand at a time: whoev
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from neo4j_queue.asking import Asked, Asking
 from neo4j_queue.embedders.vector_cache import Flight, Key, VectorCache
 from neo4j_queue.errors import Fault
 from neo4j_queue.graph.entities import EntityText
+from neo4j_queue.pipeline.provider_call import Asked, ProviderCall
 
 Vector = Sequence[float]
 # Vectors that entities carry, by the content hash of their text.
@@ -43,7 +43,7 @@ class Sourced:
     rest: Fault | None = None
 
 
-class Sourcing:
+class VectorSources:
     """The sources of one pipeline. `wait_s` bounds the wait for a text that another thread of this process asks for:
     no request takes longer."""
 
@@ -56,7 +56,7 @@ class Sourcing:
         self._dimensions = dimensions
         self._wait_s = wait_s
 
-    def get(self, texts: Sequence[EntityText], asking: Asking, saved: Saved) -> Sourced:
+    def get(self, texts: Sequence[EntityText], asking: ProviderCall, saved: Saved) -> Sourced:
         """Vectors for `texts`, each different one got once; counts in `saved` what was not asked for.
 
         Raises what the driver raises when the graph is away; faults of the provider are in the answer.
@@ -92,7 +92,7 @@ class Sourcing:
         flight.land(stored)
         return {**flight.found, **stored}
 
-    def _ask(self, texts: Sequence[EntityText], asking: Asking) -> "_Answers":
+    def _ask(self, texts: Sequence[EntityText], asking: ProviderCall) -> "_Answers":
         if not texts:
             return _Answers({}, {}, None)
         answer: Asked = asking.ask([text.text for text in texts])

@@ -56,7 +56,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Asking:
+class ProviderCall:
     """The requests of one lease. `reserve` books one more request on the rate budget, or refuses.
 
     `probe`: find out whether the provider works again. `interruptions` are no faults, and go on.

@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class Narrowed(Generic[T, R]):
+class Isolated(Generic[T, R]):
     """The parts that `passed`, each with its answer, and who was `refused` alone, with the fault.
 
     Who is in neither was not judged, because of `rest` (a fault that concerns everybody, and the `error` behind it) or
@@ -41,14 +41,14 @@ class Narrowed(Generic[T, R]):
         return bool(self.passed)
 
 
-def narrowed(
+def isolate(
     act: Callable[[Sequence[T]], R], items: Sequence[T], interruptions: tuple[type[BaseException], ...]
-) -> Narrowed[T, R]:
+) -> Isolated[T, R]:
     """Does `act` for all items at once; where it fails, for parts of them, in a bounded number of round trips.
 
     Only `interruptions` are raised.
     """
-    found: Narrowed[T, R] = Narrowed()
+    found: Isolated[T, R] = Isolated()
     # One to blame among n is found within 2 log2(n) round trips, and if nothing passed by then, nothing will.
     search = 2 * math.ceil(math.log2(max(2, len(items)))) + 1
     parts = [items] if items else []

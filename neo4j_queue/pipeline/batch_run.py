@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from neo4j_queue.asking import Sent
 from neo4j_queue.errors import Fault
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
+from neo4j_queue.pipeline.provider_call import Sent
+from neo4j_queue.pipeline.vector_sources import Saved
 from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement, Start
 from neo4j_queue.queue.settle import SettleTransaction
-from neo4j_queue.sourcing import Saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Summary:
 
 
 @dataclass(slots=True)
-class Work:
+class BatchRun:
     """The state of one batch between its steps. A job in `open` has no verdict yet.
 
     `rest` is the fault because of which the open ones stay so, `unproven` are those that failed while nothing passed:

@@ -7,12 +7,12 @@ from neo4j_queue.errors import Fault, FaultKind
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import JobRequest
-from neo4j_queue.journal import Journal
+from neo4j_queue.pipeline.batch_run import BatchRun
+from neo4j_queue.pipeline.job_log import JobLog
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
 from neo4j_queue.queue.leases import Settlement, Verdicts
 from neo4j_queue.queue.provider_limits import Reporter
-from neo4j_queue.work import Work
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
@@ -22,7 +22,7 @@ REASON_CHARS = 300
 HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
 
 
-class Ending:
+class Finish:
     """Ends the batches of one pipeline, in the same way whether they are finished or were interrupted."""
 
     def __init__(
@@ -30,19 +30,19 @@ class Ending:
         queue: EmbedQueue,
         graph: EntityGraph,
         embedder: Embedder,
-        journal: Journal,
+        journal: JobLog,
         monotonic: Callable[[], float],
         interruptions: tuple[type[BaseException], ...],
     ) -> None:
         self._queue = queue
         self._graph = graph
         self._model = embedder.model
-        self._journal = journal
+        self._log = journal
         self._monotonic = monotonic
         self._interruptions = interruptions
         self._reporter = Reporter()
 
-    def settle(self, work: Work, because: str | None = None) -> Settlement:
+    def settle(self, work: BatchRun, because: str | None = None) -> Settlement:
         """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.
 
         It may be repeated when it was interrupted: everything in it is fenced, or harmless when it is done twice.
@@ -56,7 +56,7 @@ class Ending:
         settlement = work.settling.store(self._queue.database)
         work.settled = True
         fault = work.settling.verdicts.release_fault
-        self._journal.settled(
+        self._log.settled(
             work,
             work.settling.verdicts,
             settlement,
@@ -66,26 +66,26 @@ class Ending:
         if settlement.troubled and work.sent.answers and not work.unproven:
             ended = self._queue.control.provider_works(work.token)
             if ended is not None:
-                self._journal.recovered(ended)
+                self._log.recovered(ended)
         report = self._reporter.worth_telling(work.sent, self._monotonic())
         if report is not None:
             self._queue.control.provider_reported(report)
         return settlement
 
-    def elapsed_ms(self, work: Work) -> int:
+    def elapsed_ms(self, work: BatchRun) -> int:
         """How long the batch has been worked on."""
         return round((self._monotonic() - work.began) * 1000)
 
     # -- superseded jobs -----------------------------------------------------------------------------------
 
-    def _enqueue_current(self, work: Work) -> None:
+    def _enqueue_current(self, work: BatchRun) -> None:
         """Sees to a job for each text that superseded one of ours, before that is ended: whatever dies in between, and
         whoever interrupts, a job stands for every entity."""
         ours = {(job.entity_uid, job.model, job.version) for job in work.jobs.values()}
         requests = self._requests(text for texts in work.current.values() for text in texts)
         self._enqueue([r for r in requests if (r.entity_uid, r.model, r.version) not in ours])
 
-    def look_again(self, work: Work) -> bool:
+    def look_again(self, work: BatchRun) -> bool:
         """After the settlement: takes entities out of the outbox, and looks once more at those of superseded jobs.
         Says whether it queued any.
 
@@ -99,7 +99,7 @@ class Ending:
         except self._interruptions:
             raise
         except Exception as error:  # noqa: BLE001 - the jobs are settled, whatever this is
-            self._journal.left_to_sweep(len(work.current) + len(work.fresh), error)
+            self._log.left_to_sweep(len(work.current) + len(work.fresh), error)
             return False
         requests = self._requests(texts)
         self._enqueue(requests)
@@ -114,7 +114,7 @@ class Ending:
 
     # -- what all workers are told -------------------------------------------------------------------------
 
-    def _report(self, work: Work) -> tuple[Fault | None, int]:
+    def _report(self, work: BatchRun) -> tuple[Fault | None, int]:
         """Tells the queue what happened to this lease, as far as it concerns all workers.
 
         Returns the fault because of which open jobs are released, and the delay (ms) after which they are due.
@@ -130,7 +130,7 @@ class Ending:
             self._restrain(fault)
         return fault, 0
 
-    def _report_doubt(self, work: Work, doubt: Fault | None) -> tuple[Fault | None, int]:
+    def _report_doubt(self, work: BatchRun, doubt: Fault | None) -> tuple[Fault | None, int]:
         """Failures of which nobody knows whose they are: verdicts, as long as there are few in a row.
 
         While the provider is in trouble they are its own: a probe that fails is news of that, whatever it fails of.
@@ -140,12 +140,12 @@ class Ending:
         fault, delay_ms = self._report_trouble(work, doubt.as_outage(), to_open=FAILURES_TO_OPEN)
         return (None, 0) if work.doubt else (fault, delay_ms)
 
-    def _report_trouble(self, work: Work, fault: Fault, *, to_open: int) -> tuple[Fault, int]:
+    def _report_trouble(self, work: BatchRun, fault: Fault, *, to_open: int) -> tuple[Fault, int]:
         news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=to_open)
         if news is None:
             return fault, 0
         if news.begins:
-            self._journal.paused(news.wait_ms / 1000, fault)
+            self._log.paused(news.wait_ms / 1000, fault)
         if fault.kind is FaultKind.OUTAGE and not news.charged:
             work.acquit()
         return fault, news.release_delay_ms
@@ -154,7 +154,7 @@ class Ending:
         reason = f"{fault.error_type}: {fault.message[:REASON_CHARS]}"
         if fault.kind in HALTING:
             if self._queue.halt(reason):
-                self._journal.halted(fault)
+                self._log.halted(fault)
         elif fault.kind is FaultKind.STORE:
             self._queue.pause(STORE_REST_S, f"{fault.kind.value}: {reason}")
-            self._journal.paused(STORE_REST_S, fault)
+            self._log.paused(STORE_REST_S, fault)

@@ -15,21 +15,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from neo4j_queue.asking import Asking
 from neo4j_queue.embedders import Embedder
 from neo4j_queue.embedders.vector_cache import VectorCache
-from neo4j_queue.ending import Ending
 from neo4j_queue.errors import Fault, FaultKind, UnembeddableText, classify
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText, VectorWrite
 from neo4j_queue.jobs import Outcome
-from neo4j_queue.journal import Journal
-from neo4j_queue.long_texts import LongTexts
-from neo4j_queue.narrowing import EVERYBODYS, Narrowed, fault_of_graph, narrowed
+from neo4j_queue.pipeline.batch_run import BatchRun, Summary
+from neo4j_queue.pipeline.finish import Finish
+from neo4j_queue.pipeline.isolation import EVERYBODYS, Isolated, fault_of_graph, isolate
+from neo4j_queue.pipeline.job_log import JobLog
+from neo4j_queue.pipeline.provider_call import ProviderCall
+from neo4j_queue.pipeline.truncation import LongTexts
+from neo4j_queue.pipeline.vector_sources import Vector, VectorSources
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import LeasedJob, Spent, Verdicts
-from neo4j_queue.sourcing import Sourcing, Vector
-from neo4j_queue.work import Summary, Work
 
 # Vectors in hand are paid for: a graph that does not take them is asked again before they are given up.
 WRITE_RETRIES_S = (0.5, 1.0, 2.0)
@@ -68,12 +68,12 @@ class Pipeline:
         self._embedder = embedder
         self._worker = worker
         self._interruptions = interruptions
-        self._journal = Journal(
+        self._log = JobLog(
             embedder.model, embedder.dimensions, rate_limiter=str(queue.limits), log_content=log_content
         )
-        self._ending = Ending(queue, graph, embedder, self._journal, monotonic, interruptions)
+        self._ending = Finish(queue, graph, embedder, self._log, monotonic, interruptions)
         self._long_texts = LongTexts(embedder.profile.max_input_tokens, cut=cut_long_texts)
-        self._sourcing = Sourcing(
+        self._sourcing = VectorSources(
             cache or VectorCache(0),
             self._copies,
             model=embedder.model,
@@ -90,7 +90,7 @@ class Pipeline:
         Every fault becomes a verdict, a release, a pause or a halt; only the jobs database being away (then the
         lease runs out by itself) and `interruptions` are raised.
         """
-        work = Work(token, self._monotonic())
+        work = BatchRun(token, self._monotonic())
         # Whoever is interrupted while he waits for the answer to his start finds out by this whether he won it.
         start_id = secrets.token_hex(8)
         try:
@@ -99,22 +99,22 @@ class Pipeline:
             self._give_back(work, job_ids, start_id, type(interruption).__name__)
             raise
 
-    def _run(self, work: Work, job_ids: Sequence[str], start_id: str) -> Summary:
+    def _run(self, work: BatchRun, job_ids: Sequence[str], start_id: str) -> Summary:
         refused, released = self._start(work, job_ids, start_id)
         if refused == "lost":
-            self._journal.dropped(work.token, len(job_ids))
+            self._log.dropped(work.token, len(job_ids))
         if refused:
             return Summary(work.token, len(job_ids), refused=refused, released=released)
-        self._journal.started(work.token, list(work.jobs.values()))
+        self._log.started(work.token, list(work.jobs.values()))
         work.rest = self._work(work)
         settlement = self._ending.settle(work)
         queued = self._ending.look_again(work)
         summary = work.summary(settlement, self._ending.elapsed_ms(work), queued=queued)
-        self._journal.batch_done(summary)
+        self._log.batch_done(summary)
         return summary
 
     def _start(
-        self, work: Work, job_ids: Sequence[str], start_id: str, because: str | None = None
+        self, work: BatchRun, job_ids: Sequence[str], start_id: str, because: str | None = None
     ) -> tuple[str | None, int]:
         """Begins the work; else says why it is refused, and how many jobs were given back for that."""
         start = self._queue.start(work.token, job_ids, worker=self._worker, start_id=start_id)
@@ -124,10 +124,10 @@ class Pipeline:
         if start.refused == "lost":
             return start.refused, 0
         released = self._queue.settle(work.token, Verdicts(released=job_ids), spent=Spent()).released
-        self._journal.released(work.token, released, because or start.refused)
+        self._log.released(work.token, released, because or start.refused)
         return start.refused, len(released)
 
-    def _give_back(self, work: Work, job_ids: Sequence[str], start_id: str, because: str) -> None:
+    def _give_back(self, work: BatchRun, job_ids: Sequence[str], start_id: str, because: str) -> None:
         """Ends a batch that was interrupted, wherever that was: stores its verdicts, releases the rest.
 
         What was on its way then may have taken place: everything is asked for again, under the same token.
@@ -140,11 +140,11 @@ class Pipeline:
         except self._interruptions:
             raise
         except Exception as error:  # noqa: BLE001 - the interruption goes on; the lease runs out by itself
-            self._journal.not_given_back(work.token, error)
+            self._log.not_given_back(work.token, error)
 
     # -- the steps -----------------------------------------------------------------------------------------
 
-    def _work(self, work: Work) -> Fault | None:
+    def _work(self, work: BatchRun) -> Fault | None:
         """Gives each open job a verdict, or returns the fault because of which the rest stays open."""
         texts, rest = self._read(work, list(work.open.values()))
         if rest is not None:
@@ -154,7 +154,9 @@ class Pipeline:
         if rest is not None or not wanted or not self._still_ours(work):
             return rest
         reserve = partial(self._queue.reserve, work.token, probe=work.probe)
-        asking = Asking(self._embedder, reserve, self._monotonic, work.sent, work.probe, self._interruptions)
+        asking = ProviderCall(
+            self._embedder, reserve, self._monotonic, work.sent, work.probe, self._interruptions
+        )
         try:
             answer = self._sourcing.get([texts[0] for _, texts in wanted], asking, work.saved)
         except self._interruptions:
@@ -173,15 +175,15 @@ class Pipeline:
         return self._write(work, in_hand) or answer.rest
 
     def _narrowly(
-        self, work: Work, act: Callable[[Sequence[LeasedJob]], R], jobs: Sequence[LeasedJob]
-    ) -> Narrowed[LeasedJob, R]:
+        self, work: BatchRun, act: Callable[[Sequence[LeasedJob]], R], jobs: Sequence[LeasedJob]
+    ) -> Isolated[LeasedJob, R]:
         """Does something on the graph for all of the jobs; those whose entities it fails for have failed."""
-        done = narrowed(act, jobs, self._interruptions)
+        done = isolate(act, jobs, self._interruptions)
         for job, fault in done.refused:
             work.fail(job, fault, proven=done.proven)
         return done
 
-    def _read(self, work: Work, jobs: Sequence[LeasedJob]) -> tuple[Texts, Fault | None]:
+    def _read(self, work: BatchRun, jobs: Sequence[LeasedJob]) -> tuple[Texts, Fault | None]:
         """The current texts by entity, in one query: an entry for each that could be read.
 
         An entity may stand for several nodes of the same name.
@@ -203,12 +205,12 @@ class Pipeline:
 
     def _copies(self, hashes: Sequence[str]) -> Mapping[str, Vector]:
         """Vectors that entities carry. One that cannot be read is asked for."""
-        done = narrowed(self._graph.copies, hashes, self._interruptions)
+        done = isolate(self._graph.copies, hashes, self._interruptions)
         if done.error is not None:
             raise done.error
         return {digest: vector for _, found in done.passed for digest, vector in found.items()}
 
-    def _sort_out(self, work: Work, texts: Texts) -> tuple[Wanted, Wanted]:
+    def _sort_out(self, work: BatchRun, texts: Texts) -> tuple[Wanted, Wanted]:
         """Ends what needs no request (deleted, superseded, already current); returns the rest, and what is blank."""
         wanted: Wanted = []
         blank: Wanted = []
@@ -233,7 +235,7 @@ class Pipeline:
                     work.fail(job, classify(reason))
         return wanted, blank
 
-    def _end_blank(self, work: Work, blank: Wanted) -> Fault | None:
+    def _end_blank(self, work: BatchRun, blank: Wanted) -> Fault | None:
         """There is nothing to embed, and the vector of what was there before must not be found any more."""
         texts_of = {job.id: texts for job, texts in blank}
 
@@ -254,16 +256,16 @@ class Pipeline:
         """The texts as they go to the provider: no longer than the model takes, and said so if that is less."""
         fitted = [self._long_texts.fitted(text) for text in texts]
         if fitted[0].truncated:
-            self._journal.truncated(texts[0].uid, kept=len(fitted[0].text), whole=len(texts[0].text))
+            self._log.truncated(texts[0].uid, kept=len(fitted[0].text), whole=len(texts[0].text))
         return fitted
 
-    def _still_ours(self, work: Work) -> bool:
+    def _still_ours(self, work: BatchRun) -> bool:
         """Asks for the lease once more when much of its lock has passed since the start (a frozen process)."""
         if self._monotonic() - work.began < self._lock_s / 2:
             return True
         return work.token in self._queue.heartbeat({work.token: list(work.open)})
 
-    def _write(self, work: Work, in_hand: InHand) -> Fault | None:
+    def _write(self, work: BatchRun, in_hand: InHand) -> Fault | None:
         """Writes vectors whose text is still the entity's; the others are superseded, or their entity is gone."""
         if not in_hand or not self._still_ours(work):
             return None
@@ -298,11 +300,11 @@ class Pipeline:
                 fault = fault_of_graph(error)
                 if fault.kind is not FaultKind.STORE:
                     raise
-                self._journal.write_retried(len(writes), fault, rest_s)
+                self._log.write_retried(len(writes), fault, rest_s)
                 self._sleep(rest_s)
         return self._graph.write_vectors(writes)
 
-    def _end_late(self, work: Work, jobs: Sequence[LeasedJob]) -> Fault | None:
+    def _end_late(self, work: BatchRun, jobs: Sequence[LeasedJob]) -> Fault | None:
         """Jobs whose text changed, or whose entity went away, between the reading and the writing.
 
         Where the text has changed back since, the job stays open: it is the one for the current text.
