@@ -11,7 +11,7 @@ from typing import TypeVar
 from neo4j_queue import pauses
 from neo4j_queue.errors import ErrorCategory, Neo4jQueueError
 from neo4j_queue.jobs import FailureReason
-from neo4j_queue.reconcile import Scope
+from neo4j_queue.reconcile.sweep import Scope
 from neo4j_queue.wellformed import is_well_formed
 
 HTTP_MIN, HTTP_MAX = 100, 599

@@ -9,8 +9,8 @@ from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.reconcile.turns import Sweeps
 from neo4j_queue.settings import Role, Settings
-from neo4j_queue.sweeps import Sweeps
 from tasks.nudge import Nudge, enqueue_and_nudge
 
 

@@ -9,9 +9,9 @@ import typer
 from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
-    from neo4j_queue.dry_run import Estimate
     from neo4j_queue.graph.entities import EntityText
     from neo4j_queue.queue.usage import Usage
+    from neo4j_queue.reconcile.estimate import Estimate
 
 # As `neo4j_queue.queue.usage` has them, which is not imported for the sake of a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
@@ -41,8 +41,8 @@ def usage(
       neo4j-queue usage --hours 0.5
       neo4j-queue usage --json | jq .money_usd
     """
-    from neo4j_queue.prices import price_of
     from neo4j_queue.queue.usage import read
+    from neo4j_queue.reconcile.prices import price_of
 
     settings = session.load_settings()
     price = price_of(settings)
@@ -88,7 +88,7 @@ def dry_run(
     json: bool,
 ) -> None:
     """Prints what embedding these entities would cost; queues and writes nothing."""
-    from neo4j_queue.dry_run import estimate
+    from neo4j_queue.reconcile.estimate import estimate
 
     with output.progress("entities") as advance:
         expected = total() if total else None

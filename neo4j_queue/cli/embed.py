@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from neo4j_queue.graph import EntityGraph
     from neo4j_queue.graph.entities import EntityText
     from neo4j_queue.queue import EmbedQueue
-    from neo4j_queue.reconcile import Sweep
+    from neo4j_queue.reconcile.sweep import Sweep
 
 BAD = 1
-# As `neo4j_queue.repair` has them, which is not imported for the sake of a help text.
+# As `neo4j_queue.reconcile.repair` has them, which is not imported for the sake of a help text.
 LIMIT, LIMIT_MAX = 10, 1_000
 
 DryRun = Annotated[
@@ -54,7 +54,7 @@ def enqueue(
     if sum((bool(names), everything, missing)) != 1:
         raise typer.BadParameter("name some entities, or give one of --all and --missing")
     _refuse_blank(names or ())
-    from neo4j_queue.reconcile import Scope, pages, sweep
+    from neo4j_queue.reconcile.sweep import Scope, pages, sweep
 
     scope = Scope.ALL if everything else Scope.MISSING
     with session.open_both() as both:
@@ -169,7 +169,7 @@ def repair(
       neo4j-queue repair --limit 100 --dry-run
       neo4j-queue repair --limit 100
     """
-    from neo4j_queue.repair import force_generate_embedding, selected
+    from neo4j_queue.reconcile.repair import force_generate_embedding, selected
 
     _refuse_blank(() if name is None else (name,))
     with session.open_both() as both:

@@ -21,7 +21,7 @@ from neo4j_queue.interruption import terminable
 from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
 from neo4j_queue.local_services.config import data_directory
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.reconcile import sweep
+from neo4j_queue.reconcile.sweep import sweep
 
 QUESTIONS = ("compress a file", "parse command line options", "wait for several threads")
 ANSWERS = 5

@@ -18,7 +18,7 @@ from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.reconcile import sweep
+from neo4j_queue.reconcile.sweep import sweep
 from tests.celery.conftest import MakeWorld
 from tests.celery_processes import ROOT
 from tests.faultkit.proxy import TcpProxy

@@ -20,7 +20,7 @@ DONE = "UNWIND $ids AS id MATCH (j:EmbedJob {id: id, status: 'completed'}) RETUR
 def test_a_sweep_longer_than_a_batch_may_last_ends_and_lets_leases_through(make_world: MakeWorld) -> None:
     """On a control worker of one slot.
 
-    Guard: the turns of `neo4j_queue.sweeps`. With a turn without end (TURN_S) no lease is given before the sweep is
+    Guard: `reconcile.turns`. With a turn without end (TURN_S) no lease is given before the sweep is
     over, and with the time limit of a batch (task_annotations) it ends half-way.
     """
     world = make_world(
@@ -44,7 +44,7 @@ def test_leases_lost_with_redis_are_back_in_time_while_sweeps_are_called(
 ) -> None:
     """Redis is flushed, and two long sweeps are called for, on a control worker of one slot.
 
-    Guard: the turns of `neo4j_queue.sweeps`. With turns without end (TURN_S) the sweeps come first. It failed as well
+    Guard: `reconcile.turns`. With turns without end (TURN_S) the sweeps come first. It failed as well
     with turns of a second that have the priority of all messages: every tick of the recovery expired behind them.
     """
     world = make_world(provider)

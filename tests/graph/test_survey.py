@@ -9,7 +9,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.keys import left_out
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.reconcile import Scope, sweep
+from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.settings import Settings
 from neo4j_queue.survey import SAMPLE, strangers
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.dry_run import Estimate, estimate
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import usage
 from neo4j_queue.queue.batching import Bounds
 from neo4j_queue.queue.provider_limits import ProviderReport
-from neo4j_queue.reconcile import Scope, pages, sweep
-from neo4j_queue.repair import force_generate_embedding, selected
+from neo4j_queue.reconcile.estimate import Estimate, estimate
+from neo4j_queue.reconcile.repair import force_generate_embedding, selected
+from neo4j_queue.reconcile.sweep import Scope, pages, sweep
 from tests.pipeline.conftest import Bench
 
 # Texts of very different lengths, as a program without this library writes them.

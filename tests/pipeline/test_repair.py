@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from neo4j_queue import repair
-from neo4j_queue.repair import discover, force_generate_embedding
+from neo4j_queue.reconcile import repair
+from neo4j_queue.reconcile.repair import discover, force_generate_embedding
 from tests.pipeline.conftest import Bench
 from tests.queue.scenery import CountingDatabase
 

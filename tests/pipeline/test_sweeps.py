@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from neo4j_queue import reconcile, sweeps
-from neo4j_queue.reconcile import Scope, Sweep
-from neo4j_queue.sweeps import SILENT_MS, Sweeps, Turn
+from neo4j_queue.reconcile import sweep, turns
+from neo4j_queue.reconcile.sweep import Scope, Sweep
+from neo4j_queue.reconcile.turns import SILENT_MS, Sweeps, Turn
 from tests.pipeline.conftest import Bench
 
 PAGE = 10
@@ -17,9 +17,9 @@ COUNT = 35
 @pytest.fixture
 def sweeping(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
     """Over entities that another program wrote. A page takes as long as a turn."""
-    monkeypatch.setattr(reconcile, "PAGE", PAGE)
+    monkeypatch.setattr(sweep, "PAGE", PAGE)
     bench.graph.database.write("UNWIND range(1, $count) AS n CREATE (:Entity {name: 'e' + n})", count=COUNT)
-    seconds = itertools.count(step=sweeps.TURN_S)
+    seconds = itertools.count(step=turns.TURN_S)
     return Sweeps(bench.graph, bench.queue, clock=lambda: next(seconds), now=lambda: bench.clock.now)
 
 
@@ -41,7 +41,7 @@ def test_a_sweep_goes_on_where_its_last_turn_ended(sweeping: Sweeps, bench: Benc
 
 def test_a_turn_ends_at_its_time_and_not_before(sweeping: Sweeps) -> None:
     """Guard: `until`. Without it the first turn sees everything."""
-    seconds = itertools.count(step=0.4 * sweeps.TURN_S)
+    seconds = itertools.count(step=0.4 * turns.TURN_S)
     sweeping.clock = lambda: next(seconds)
     assert turn(sweeping.take_turn(Scope.ALL)).done.seen == 30
     sweeping.clock = lambda: 0.0
@@ -79,16 +79,16 @@ def test_a_sweep_that_was_taken_for_dead_stops_at_its_next_page(
     sweeping: Sweeps, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: the token in sweeps/move. Without it two sweeps write each other's place."""
-    page: Callable[..., Sweep] = reconcile.sweep_page
+    page: Callable[..., Sweep] = sweep.sweep_page
     newer: list[Turn] = []
 
     def slow(*args: object) -> Sweep:
-        monkeypatch.setattr(sweeps, "sweep_page", page)
+        monkeypatch.setattr(turns, "sweep_page", page)
         bench.skip(SILENT_MS / 1000 + 1)
         newer.append(turn(sweeping.take_turn(Scope.ALL)))
         return page(*args)
 
-    monkeypatch.setattr(sweeps, "sweep_page", slow)
+    monkeypatch.setattr(turns, "sweep_page", slow)
     assert turn(sweeping.take_turn(Scope.ALL)).lost
     assert turn(sweeping.take_turn(Scope.ALL, newer[0].token)).done.seen == 20
 

@@ -14,7 +14,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.reconcile import Scope, Sweep, pages, sweep_page, with_left_out
+from neo4j_queue.reconcile.sweep import Scope, Sweep, pages, sweep_page, with_left_out
 
 # Ticks come once a second and expire before the next one: with its last page a turn must be shorter than that.
 TURN_S = 0.5
