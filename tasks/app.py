@@ -7,7 +7,8 @@ from billiard.util import get_logger as pool_logger
 from celery import Celery, signals
 from kombu.transport.redis import Channel
 
-from neo4j_queue import boot, log
+from neo4j_queue import log
+from neo4j_queue.checks import boot
 from neo4j_queue.errors import Neo4jQueueError
 from neo4j_queue.errors.explain import exit_code_of
 from neo4j_queue.settings import Role, Settings

@@ -9,7 +9,7 @@ from celery.exceptions import CeleryError
 from kombu.connection import Connection
 from kombu.exceptions import KombuError, OperationalError
 
-from neo4j_queue.doctor import Finding, Grade
+from neo4j_queue.checks.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.settings.readers import without_password
 

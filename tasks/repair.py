@@ -9,14 +9,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from neo4j_queue import arguments
-from neo4j_queue.arguments import BadArgument
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import switches
 from neo4j_queue.reconcile import repair
-from tasks import resources
+from tasks import arguments, resources
 from tasks.app import app
+from tasks.arguments import BadArgument
 from tasks.refusal import refused
 
 log = get_logger()

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from neo4j_queue import agreement, arguments
+from neo4j_queue.checks import fingerprint
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue.leases import Worker
-from tasks import census, resources
+from tasks import arguments, census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
 from tasks.refusal import refused
@@ -114,7 +114,7 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
 
 def _tell_disagreement(workers: Sequence[Worker]) -> None:
     """Workers with different settings end each other's jobs without a vector, and without an error."""
-    split = agreement.split(workers)
+    split = fingerprint.split(workers)
     if split is None:
         return
     if resources.queue().census.may_tell_disagreement(" ".join(split.parts), DISAGREEMENT_EVERY_S):

@@ -71,7 +71,7 @@ def _is_usage(error: Exception) -> bool:
 
 def _explained(error: Exception) -> int:
     """Says what went wrong, one line per problem; returns the exit code."""
-    from neo4j_queue.boot import missing_database
+    from neo4j_queue.checks.boot import missing_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.errors.explain import exit_code_of, explain
     from neo4j_queue.settings import Settings

@@ -94,7 +94,7 @@ def enqueue(
 
 
 def _warn_of_strangers(both: session.Both) -> None:
-    from neo4j_queue.survey import strangers
+    from neo4j_queue.checks.graph_names import strangers
 
     for line in strangers(both.graph.database, both.settings, of_nothing=True):
         session.warn(line)

@@ -9,7 +9,7 @@ import typer
 from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
-    from neo4j_queue.doctor import Finding
+    from neo4j_queue.checks.doctor import Finding
     from neo4j_queue.schema import Report
 
 BAD = 1
@@ -38,9 +38,10 @@ def init(
       neo4j-queue init
       neo4j-queue init --check && celery -A tasks worker
     """
-    from neo4j_queue import boot, schema
+    from neo4j_queue import schema
+    from neo4j_queue.checks import boot
+    from neo4j_queue.checks.graph_names import strangers
     from neo4j_queue.errors import SettingsError
-    from neo4j_queue.survey import strangers
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
@@ -98,7 +99,7 @@ def doctor(
       neo4j-queue doctor
       neo4j-queue doctor --json | jq '.findings[] | select(.grade != "ok")'
     """
-    from neo4j_queue.doctor import Finding, Grade, examine
+    from neo4j_queue.checks.doctor import Finding, Grade, examine
     from neo4j_queue.errors import SettingsError
     from tasks import broker
 

@@ -194,7 +194,7 @@ def _check_external() -> tuple[dict[str, str], list[Service]]:
 
 def _reached(settings: "Settings", wait_s: float) -> list[Service]:
     """Waits until all three answer. Raises `TemporarilyUnavailable`, `SettingsError`."""
-    from neo4j_queue import boot
+    from neo4j_queue.checks import boot
     from neo4j_queue.database import Database
 
     # No repetition inside the driver: `wait_for` asks again by itself.
@@ -218,7 +218,7 @@ def _reached(settings: "Settings", wait_s: float) -> list[Service]:
 
 
 def _ping_broker(url: str) -> None:
-    from neo4j_queue.doctor import Grade
+    from neo4j_queue.checks.doctor import Grade
     from neo4j_queue.errors import TemporarilyUnavailable
     from tasks import broker
 

@@ -139,17 +139,17 @@ def warn_of_other_workers(
 
     `graph` is None where it is known not to answer: then all but the graph itself is compared.
     """
-    from neo4j_queue import agreement
+    from neo4j_queue.checks import fingerprint
     from neo4j_queue.errors import TemporarilyUnavailable
 
     there = list(workers())
     if not there:
         return
     try:
-        own = in_time("the graph", lambda: agreement.fingerprint(settings, graph), GRAPH_ID_WITHIN_S)
+        own = in_time("the graph", lambda: fingerprint.fingerprint(settings, graph), GRAPH_ID_WITHIN_S)
     except TemporarilyUnavailable:
-        own = agreement.fingerprint(settings, None)
-    line = agreement.disagreement(there, own)
+        own = fingerprint.fingerprint(settings, None)
+    line = fingerprint.disagreement(there, own)
     if line is not None:
         warn(line)
 

@@ -132,7 +132,7 @@ def health(
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
-    from neo4j_queue import agreement
+    from neo4j_queue.checks import fingerprint
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.health import observed
 
@@ -144,7 +144,7 @@ def health(
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
     workers = len(status.workers)
     broker = _broker_trouble(settings.celery_broker_url)
-    split = agreement.split(status.workers)
+    split = fingerprint.split(status.workers)
     found = observed(
         window,
         unfinished=status.unfinished,

@@ -1,6 +1,6 @@
 """Is somebody else at work on the demo's servers? Its workers would end the jobs of another graph without a vector."""
 
-from neo4j_queue import agreement
+from neo4j_queue.checks import fingerprint
 from neo4j_queue.cypher import statement
 from neo4j_queue.demo.processes import WORKER_PREFIX
 from neo4j_queue.errors import TemporarilyUnavailable
@@ -41,7 +41,7 @@ def refuse_others(queue: EmbedQueue, graph: EntityGraph, settings: Settings) -> 
                 f"the jobs database {uri} holds {status} jobs of another graph, such as that of {stranger!r}, and the "
                 f"demo's workers would end them without a vector: {OWN_SERVICES}"
             )
-    line = agreement.disagreement(_workers(queue), agreement.fingerprint(settings, graph.database))
+    line = fingerprint.disagreement(_workers(queue), fingerprint.fingerprint(settings, graph.database))
     if line is not None:
         raise ServicesInUse(f"somebody else works on the demo's servers: {line}, or {OWN_SERVICES}")
 

@@ -144,7 +144,7 @@ class RecoveredJob:
 class Worker:
     """An embed worker as the census knows it: how many batches it can run at once, how many leases it runs.
 
-    `fingerprint`: that of its settings (`neo4j_queue.agreement`); None from a worker that does not tell it.
+    `fingerprint`: that of its settings (`neo4j_queue.checks.fingerprint`); None from a worker that does not tell it.
     """
 
     name: str

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.agreement import fingerprint
+from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue.leases import Worker

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from neo4j_queue.checks.graph_names import SAMPLE, strangers
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.keys import left_out
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.settings import Settings
-from neo4j_queue.survey import SAMPLE, strangers
 
 MakeSettings = Callable[..., Settings]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from neo4j_queue.agreement import fingerprint
+from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.demo import others, runner

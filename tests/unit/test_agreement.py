@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.agreement import Split, disagreement, fingerprint, split
+from neo4j_queue.checks.fingerprint import Split, disagreement, fingerprint, split
 from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 

@@ -10,13 +10,13 @@ from typing import get_args, get_type_hints
 import pytest
 from typer.models import ParameterInfo
 
-from neo4j_queue import arguments
 from neo4j_queue.cli import app
 from neo4j_queue.cli import embed as embed_commands
 from neo4j_queue.cli import jobs as jobs_commands
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.jobs import FailureReason, Status
 from neo4j_queue.reconcile import repair
+from tasks import arguments
 
 
 def exit_code(arguments: list[str]) -> int:

@@ -85,7 +85,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 def test_bad_arguments_are_refused_with_a_sentence_and_nothing_is_done(
     queue: Recorder, task: str, args: list[Any], kwargs: dict[str, Any], error: str
 ) -> None:
-    """Guard: the checks of `neo4j_queue.arguments`. Without them each "retried 0", or ended in a traceback."""
+    """Guard: the checks of `tasks.arguments`. Without them each "retried 0", or ended in a traceback."""
     with capture_logs() as lines:
         answer = getattr(repair, task)(*args, **kwargs)
     assert answer["success"] is False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neo4j_queue.servers import outdated
+from neo4j_queue.checks.servers import outdated
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,15 @@ from enum import StrEnum
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import agreement, boot, embedders, schema, survey
+from neo4j_queue import embedders, schema
+from neo4j_queue.checks import boot, fingerprint, graph_names
+from neo4j_queue.checks.servers import BOUNDED, endless
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.servers import BOUNDED, endless
 from neo4j_queue.settings import Settings
 from neo4j_queue.settings.unknown_names import suspicious_names
 
@@ -68,7 +69,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
                     if not _look(found, "provider", look):
                         # What was answered says more than what the settings look like.
                         found.remove(provider)
-                mark = agreement.fingerprint(settings, graph if graph_up else None)
+                mark = fingerprint.fingerprint(settings, graph if graph_up else None)
                 _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
@@ -225,12 +226,12 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
 
 
 def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
-    line = agreement.disagreement(queue.census.workers(), own)
+    line = fingerprint.disagreement(queue.census.workers(), own)
     return [] if line is None else [Finding("workers", Grade.WARNING, line)]
 
 
 def _entities(graph: Database, settings: Settings) -> list[Finding]:
-    lines = survey.strangers(graph, settings)
+    lines = graph_names.strangers(graph, settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
     if count := without_key(graph, label, key):
         lines.append(left_out(count, label, key))

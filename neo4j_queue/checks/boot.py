@@ -10,14 +10,15 @@ from contextlib import ExitStack
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue import agreement, embedders, schema
+from neo4j_queue import embedders, schema
+from neo4j_queue.checks import fingerprint
+from neo4j_queue.checks.servers import outdated
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.errors.explain import explain, is_temporary
 from neo4j_queue.log import get_logger
-from neo4j_queue.servers import outdated
 from neo4j_queue.settings import Role, Settings
 from neo4j_queue.settings.unknown_names import suspicious_names
 
@@ -80,7 +81,7 @@ def _look(graph: Database, jobs: Database, settings: Settings) -> str:
     """The settings' fingerprint, if everything fits together."""
     try:
         found = problems(graph, jobs, settings)
-        mark = agreement.fingerprint(settings, graph)
+        mark = fingerprint.fingerprint(settings, graph)
     except (Neo4jError, DriverError) as error:
         if is_temporary(error):
             raise TemporarilyUnavailable(explain(error)) from error

@@ -1,0 +1,1 @@
+"""What is looked at before work begins, and whenever a person asks what is wrong."""
