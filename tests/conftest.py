@@ -25,7 +25,8 @@ from neo4j_queue.database import Database
 from neo4j_queue.local_services import LocalServices, Neo4jServer, Progress, ServicesConfig, free_ports
 from neo4j_queue.local_services.config import cache_directory
 from neo4j_queue.local_services.locking import exclusive
-from neo4j_queue.schema import migrate_graph, migrate_jobs
+from neo4j_queue.schema import migrate_graph
+from neo4j_queue.schema.jobs import migrate_jobs
 from neo4j_queue.settings import Settings
 
 KEEP_VARIABLE = "NEO4J_QUEUE_TEST_SERVICES"

@@ -10,7 +10,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.checks.doctor import Finding
-    from neo4j_queue.schema import Report
+    from neo4j_queue.schema.indexes import Report
 
 BAD = 1
 CONFIGURATION = 78

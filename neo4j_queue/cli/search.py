@@ -62,8 +62,9 @@ def search(
 def _explain(both: session.Both, error: Exception) -> NoReturn:
     """Raises `SettingsError` with what is wrong with the index and what to do, else the error itself."""
     from neo4j_queue.errors import SettingsError
-    from neo4j_queue.schema import GraphSchema, indexes
-    from neo4j_queue.search_indexes import search_problems
+    from neo4j_queue.schema.graph_schema import GraphSchema
+    from neo4j_queue.schema.indexes import indexes
+    from neo4j_queue.schema.search_indexes import search_problems
 
     problems = search_problems(GraphSchema.from_settings(both.settings), indexes(both.graph.database))
     if problems:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from neo4j_queue.mock_provider import ProviderServer
-from neo4j_queue.schema import indexes, migrate_graph
+from neo4j_queue.schema import migrate_graph
+from neo4j_queue.schema.indexes import indexes
 from tests.celery.conftest import MakeWorld, World
 
 # `NEVER_TWICE_ENTITIES=20000` for the figure; the usual number shows the same in a few seconds.

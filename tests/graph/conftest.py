@@ -12,7 +12,8 @@ from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entity_graph import EntityText, VectorWrite
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.schema import GraphSchema, migrate_graph
+from neo4j_queue.schema import migrate_graph
+from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.settings import Settings
 
 # A blocked statement shows up within milliseconds; a busy machine takes its time. One that waits longer than the

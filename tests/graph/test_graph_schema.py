@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.schema import GraphSchema, Report, check_graph, indexes, migrate_graph
+from neo4j_queue.schema import check_graph, migrate_graph
+from neo4j_queue.schema.graph_schema import GraphSchema
+from neo4j_queue.schema.indexes import Report, indexes
 from neo4j_queue.settings import Settings
 
 INDEX = "paper_vectors"

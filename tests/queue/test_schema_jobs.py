@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from neo4j_queue.database import Database
-from neo4j_queue.schema import JOBS_SCHEMA_VERSION, check_jobs, indexes, migrate_jobs, version
+from neo4j_queue.schema.indexes import indexes
+from neo4j_queue.schema.jobs import JOBS_SCHEMA_VERSION, check_jobs, migrate_jobs, version
 
 CONTROL = "MATCH (c:QueueControl) RETURN properties(c) AS control"
 

@@ -7,15 +7,14 @@ thing to do, and after it `neo4j-queue init` succeeds.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from neo4j_queue.schema import GraphSchema, Index
+from neo4j_queue.schema.graph_schema import GraphSchema
+from neo4j_queue.schema.indexes import Index
 
 INIT = "run neo4j-queue init"
 
 
-def search_problems(schema: "GraphSchema", there: Mapping[str, "Index"]) -> list[str]:
+def search_problems(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     """What keeps search from working with the indexes that are there, one line each with what to do."""
     problem, name, dropped = _vectors(schema, there)
     if name == schema.vector_index and not dropped:
@@ -26,7 +25,7 @@ def search_problems(schema: "GraphSchema", there: Mapping[str, "Index"]) -> list
     return problem if can_make_words(then, left) else [*problem, *_words(then, left)]
 
 
-def can_make_words(schema: "GraphSchema", there: Mapping[str, "Index"]) -> bool:
+def can_make_words(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
     """Whether `init` can make the full-text index, be it in the place of our own over other properties.
 
     Not under a name that the vector index cannot have: it would be in the way when that name is given up.
@@ -39,12 +38,12 @@ def can_make_words(schema: "GraphSchema", there: Mapping[str, "Index"]) -> bool:
     return named and free and not rivals(schema, there, "FULLTEXT", *schema.properties)
 
 
-def own_words(schema: "GraphSchema", index: "Index") -> bool:
+def own_words(schema: GraphSchema, index: Index) -> bool:
     """Whether this is the full-text index that `init` made for these entities, over whatever properties."""
     return index.name == schema.text_index and index.type == "FULLTEXT" and index.labels == [schema.label]
 
 
-def rivals(schema: "GraphSchema", there: Mapping[str, "Index"], kind: str, *properties: str) -> list["Index"]:
+def rivals(schema: GraphSchema, there: Mapping[str, Index], kind: str, *properties: str) -> list[Index]:
     """Indexes of other names over the same: the server allows one for each schema, so ours cannot be made."""
     ours = (schema.vector_index, schema.text_index)
     return [
@@ -54,7 +53,7 @@ def rivals(schema: "GraphSchema", there: Mapping[str, "Index"], kind: str, *prop
     ]
 
 
-def _vectors(schema: "GraphSchema", there: Mapping[str, "Index"]) -> tuple[list[str], str, str | None]:
+def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str], str, str | None]:
     """What is wrong with the vector index, the name it is to have, and the index that is to be dropped for it."""
     name = schema.vector_index
     named = there.get(name)
@@ -85,11 +84,11 @@ def _vectors(schema: "GraphSchema", there: Mapping[str, "Index"]) -> tuple[list[
     return ([f"{what}: set {' and '.join(wanted)}, and {INIT}"] if wanted else []), index.name, None
 
 
-def _is_vectors(schema: "GraphSchema", index: "Index") -> bool:
+def _is_vectors(schema: GraphSchema, index: Index) -> bool:
     return index.type == "VECTOR" and index.covers(schema.label, "embedding")
 
 
-def _shape(schema: "GraphSchema", index: "Index") -> tuple[int, str]:
+def _shape(schema: GraphSchema, index: Index) -> tuple[int, str]:
     config = index.config or {}
     # An index made without dimensions takes vectors of any length; then there is nothing to disagree with.
     dimensions = config.get("vector.dimensions")
@@ -97,7 +96,7 @@ def _shape(schema: "GraphSchema", index: "Index") -> tuple[int, str]:
     return schema.dimensions if dimensions is None else int(dimensions), similarity
 
 
-def _words(schema: "GraphSchema", there: Mapping[str, "Index"]) -> list[str]:
+def _words(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     name = schema.text_index
     index = there.get(name)
     if index is not None and own_words(schema, index) and index.covers(schema.label, *schema.properties):
@@ -113,16 +112,16 @@ def _words(schema: "GraphSchema", there: Mapping[str, "Index"]) -> list[str]:
     return [f"index {name} is {_described(index)}, {needed}: {_drop(index)} in the graph and {INIT}"]
 
 
-def _described(index: "Index") -> str:
+def _described(index: Index) -> str:
     return f"a {index.type} index on {index.labels} {index.properties}"
 
 
-def _drop(index: "Index") -> str:
+def _drop(index: Index) -> str:
     kind, name = ("CONSTRAINT", index.constraint) if index.constraint else ("INDEX", index.name)
     return f"DROP {kind} `{name}`"
 
 
-def _free_name(schema: "GraphSchema", there: Mapping[str, "Index"]) -> str:
+def _free_name(schema: GraphSchema, there: Mapping[str, Index]) -> str:
     """A name under which both indexes can be made."""
     base = name = f"{schema.label.lower()}_embeddings"
     number = 1
