@@ -8,7 +8,6 @@ that no control worker has taken, none is added. A nudge that is lost costs noth
 import atexit
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from neo4j_queue.jobs import EnqueueResult, JobRequest
@@ -35,6 +34,7 @@ class Nudge:
     def __init__(self) -> None:
         self._wished = threading.Event()
         self._idle = threading.Event()
+        self._ended = threading.Event()
         self._sent = False
         self._pid = -1
         self._lock = threading.Lock()
@@ -50,23 +50,37 @@ class Nudge:
         """Waits, a bounded time, until the last wish was sent; says whether it was."""
         return self._pid == os.getpid() and self._idle.wait(FLUSH_S) and self._sent
 
+    def close(self) -> None:
+        """Sends the last wish, within a bounded time, and ends the thread; a later call begins another one."""
+        self.flush()
+        with self._lock:
+            if self._pid != os.getpid():
+                return
+            self._pid = -1
+            atexit.unregister(self.flush)
+            self._ended.set()
+            self._wished.set()
+
     def _start(self) -> None:
         with self._lock:
             if self._pid == os.getpid():
                 return
             self._pid = os.getpid()
-            threading.Thread(target=self._run, name="nudge", daemon=True).start()
+            self._ended = threading.Event()
+            threading.Thread(target=self._run, args=(self._ended,), name="nudge", daemon=True).start()
             atexit.register(self.flush)
 
-    def _run(self) -> None:
+    def _run(self, ended: threading.Event) -> None:
         while True:
             self._wished.wait()
+            if ended.is_set():
+                return
             self._wished.clear()
             self._sent = self._send()
             rest_s = INTERVAL_S if self._sent else AFTER_FAILURE_S
             if not self._wished.is_set():
                 self._idle.set()
-            time.sleep(rest_s)
+            ended.wait(rest_s)
 
     def _send(self) -> bool:
         if is_crowded(app.conf.broker_url, LEASE_BATCH):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Self, TypeVar
 
 from neo4j import ManagedTransaction
@@ -70,9 +71,11 @@ class EntityGraph(EntityVectors):
         enqueue_wait_s: float = WAIT_S,
         on_deferred: Deferred = warn,
         embed: EmbedQuery | None = None,
+        closing: Iterable[Callable[[], None]] = (),
     ) -> None:
         super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key)
         self.vector_index = vector_index
+        self._closing = tuple(closing)
         self._outbox = Outbox(enqueue, wait_s=enqueue_wait_s, deferred=on_deferred)
         self._embed = embed
 
@@ -86,8 +89,11 @@ class EntityGraph(EntityVectors):
         enqueue_wait_s: float = WAIT_S,
         on_deferred: Deferred = warn,
         book_query: BookQuery | None = None,
+        closing: Iterable[Callable[[], None]] = (),
     ) -> Self:
         """The graph that the settings name; `book_query` (`EmbedQueue.book_query`) counts its searches.
+
+        `closing`: what was opened for this graph alone; `close` calls each after it has closed the driver.
 
         Raises `SettingsError` when the model's width cannot be known.
         """
@@ -104,11 +110,15 @@ class EntityGraph(EntityVectors):
             enqueue_wait_s=enqueue_wait_s,
             on_deferred=on_deferred,
             embed=QueryEmbedder(settings, book_query),
+            closing=closing,
         )
 
     def close(self) -> None:
-        """Closes the driver."""
-        self.database.close()
+        """Closes the driver, and what was opened for this graph alone."""
+        with ExitStack() as stack:
+            for close in reversed(self._closing):
+                stack.callback(close)
+            stack.callback(self.database.close)
 
     def __enter__(self) -> Self:
         return self
