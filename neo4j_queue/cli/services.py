@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neo4j_queue.cli import output, session
-from neo4j_queue.settings.readers import without_password
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -196,6 +195,7 @@ def _reached(settings: "Settings", wait_s: float) -> list[Service]:
     """Waits until all three answer. Raises `TemporarilyUnavailable`, `SettingsError`."""
     from neo4j_queue.checks import boot
     from neo4j_queue.database import Database
+    from neo4j_queue.settings.readers import without_password
 
     # No repetition inside the driver: `wait_for` asks again by itself.
     with (
@@ -241,6 +241,8 @@ def _write_env_file(environment: Mapping[str, str]) -> Path | None:
 
 
 def _tell(services: list[Service], environment: Mapping[str, str]) -> None:
+    from neo4j_queue.settings.readers import without_password
+
     rows = [[each["name"], each["url"], str(each.get("pid") or ""), each.get("log")] for each in services]
     output.print_table("", ["service", "address", "process", "log"], rows)
     print("Settings for these services:")
@@ -249,6 +251,8 @@ def _tell(services: list[Service], environment: Mapping[str, str]) -> None:
 
 
 def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted: bool) -> None:
+    from neo4j_queue.settings.readers import without_password
+
     if written:
         print(f"They are written to {written}")
     elif wanted:
