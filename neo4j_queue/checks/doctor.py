@@ -21,6 +21,7 @@ from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
+from neo4j_queue.settings.settings import RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 from neo4j_queue.settings.unknown_names import suspicious_names
 
 # Leases run on the server's clock alone. Beyond this, times in logs and tables stop making sense to people.
@@ -97,7 +98,9 @@ def _look(found: list[Finding], subject: str, look: Callable[[], list[Finding]])
 def _settings(settings: Settings) -> list[Finding]:
     found = [Finding("settings", Grade.WARNING, line) for line in suspicious_names()]
     if settings.embed_job_retention_days is None:
-        advice = "set it to 7 to 30; worker and beat do not start without it"
+        advice = (
+            f"set it to {RETENTION_DAYS_MIN} to {RETENTION_DAYS_MAX}; worker and beat do not start without it"
+        )
         found.append(Finding("settings", Grade.BAD, "EMBED_JOB_RETENTION_DAYS is missing", advice))
     return found or [Finding("settings", Grade.OK, "all valid")]
 

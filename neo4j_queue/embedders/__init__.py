@@ -9,12 +9,13 @@ from importlib.util import find_spec
 
 import structlog
 
-from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, Profile, validated
+from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, validated
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, LocalEmbedder
 from neo4j_queue.embedders.mock import MOCK_DIMENSIONS, MockEmbedder
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import profile_for
 from neo4j_queue.errors import SettingsError
+from neo4j_queue.providers import MODELS, OPENAI_HOST, Profile
 from neo4j_queue.settings import Settings
 
 __all__ = [
@@ -28,13 +29,7 @@ __all__ = [
     "validated",
 ]
 
-PROVIDER_ADDRESS = "https://api.openai.com/v1"
-# The width of a vector when no `dimensions` are asked for.
-NATIVE_DIMENSIONS = {
-    "text-embedding-3-small": 1536,
-    "text-embedding-3-large": 3072,
-    "text-embedding-ada-002": 1536,
-}
+PROVIDER_ADDRESS = f"https://{OPENAI_HOST}/v1"
 # Servers without authentication still get a header, since the client insists on a key.
 NO_KEY = "none"
 
@@ -108,7 +103,7 @@ def _provider(settings: Settings) -> str:
 
 def _openai_spec(settings: Settings) -> ModelSpec:
     name = settings.openai_embedding_model
-    native = NATIVE_DIMENSIONS.get(name)
+    native = MODELS[name].dimensions if name in MODELS else None
     asked = settings.openai_embedding_dimensions
     dimensions = asked or native or settings.neo4j_vector_dimensions
     if dimensions is None:
@@ -128,7 +123,7 @@ def _width_advice(settings: Settings) -> str:
             "the server does not keep to OPENAI_EMBEDDING_DIMENSIONS: unset it, "
             "and set NEO4J_VECTOR_DIMENSIONS to the model's width"
         )
-    if settings.openai_embedding_model in NATIVE_DIMENSIONS:
+    if settings.openai_embedding_model in MODELS:
         return (
             "the server has another model there: set OPENAI_EMBEDDING_MODEL to the name of that, "
             "and NEO4J_VECTOR_DIMENSIONS to its width"

@@ -2,36 +2,18 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import mul
-from typing import Protocol, Self
+from typing import Protocol
 
 from neo4j_queue.errors import InvalidAnswer, WrongWidth
 from neo4j_queue.errors.rate_headers import RateHeaders
+from neo4j_queue.providers import Profile
 
 # The vector index computes in single precision: a norm outside of these squares to zero or to infinity there,
 # and the index would skip the vector without an error.
 NORM_MIN = 1e-18
 NORM_MAX = 1e18
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """The limits of one provider request: number of inputs, tokens in all, tokens of one input."""
-
-    name: str
-    max_inputs: int
-    max_request_tokens: int
-    max_input_tokens: int
-
-    def overridden(self, inputs: int | None, tokens: int | None, input_tokens: int | None = None) -> Self:
-        """The profile with `EMBED_BATCH_SIZE`, `EMBED_BATCH_TOKENS` and `EMBED_INPUT_TOKENS`, where they are set."""
-        return replace(
-            self,
-            max_inputs=inputs or self.max_inputs,
-            max_request_tokens=tokens or self.max_request_tokens,
-            max_input_tokens=input_tokens or self.max_input_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)

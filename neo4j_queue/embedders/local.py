@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from neo4j_queue.embedders.base import Answer, Profile, validated
+from neo4j_queue.embedders.base import Answer, validated
 from neo4j_queue.errors import TemporarilyUnavailable
+from neo4j_queue.providers import Profile
 
 LOCAL_DIMENSIONS = 256
 # The model pads the texts of a run to the longest one and holds 1 KB per token, twice. A token has at least

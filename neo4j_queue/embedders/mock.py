@@ -12,7 +12,8 @@ from functools import cache
 from random import Random
 from struct import unpack
 
-from neo4j_queue.embedders.base import Answer, Profile
+from neo4j_queue.embedders.base import Answer
+from neo4j_queue.providers import Profile
 
 MOCK_DIMENSIONS = 256
 # A vector is put together from pieces of 32 numbers out of 1,024, all of one length: copying them is eight

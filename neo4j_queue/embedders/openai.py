@@ -10,11 +10,12 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from neo4j_queue.embedders.base import Answer, ModelSpec, Profile, validated
+from neo4j_queue.embedders.base import Answer, ModelSpec, validated
 from neo4j_queue.embedders.profiles import is_openai
 from neo4j_queue.errors import InvalidAnswer, WrongWidth
 from neo4j_queue.errors.classify import ErrorBody
 from neo4j_queue.errors.rate_headers import RateHeaders
+from neo4j_queue.providers import Profile
 
 if TYPE_CHECKING:
     import httpx2

@@ -13,7 +13,7 @@ from neo4j_queue.local_services.service import Service, ServiceStatus, wait_unti
 
 GRAPH_DATABASE = "neo4j"
 JOBS_DATABASE = "embedding-jobs"
-# In the middle of what the settings allow (7 to 30); the operator changes it in `.env`.
+# In the middle of what the settings allow; the operator changes it in `.env`.
 RETENTION_DAYS = 14
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from neo4j_queue.embedders import Profile
+from neo4j_queue.providers import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,11 @@
 from dataclasses import dataclass
 
 from neo4j_queue.embedders import describe
+from neo4j_queue.providers import MODELS
 from neo4j_queue.settings import Settings
 
 MILLION = 1_000_000
 
-# US dollars per million input tokens, as the provider's model pages (developers.openai.com/api/docs/models) had them in
-# July 2026 (ada-002: as others quoted them in May 2026); without the rebate for offline batches.
-LIST_PRICES = {
-    "text-embedding-3-small": 0.02,
-    "text-embedding-3-large": 0.13,
-    "text-embedding-ada-002": 0.10,
-}
 LISTED = "OpenAI's list price of 2026"
 SET = "EMBEDDING_PRICE_PER_MILLION_TOKENS"
 HERE = "made on this machine"
@@ -40,5 +34,5 @@ def price_of(settings: Settings) -> Price | None:
         return Price(settings.embedding_price_per_million_tokens, SET)
     if describe(settings).provider != "openai":
         return Price(0.0, HERE)
-    listed = LIST_PRICES.get(settings.openai_embedding_model)
-    return None if listed is None else Price(listed, LISTED)
+    model = MODELS.get(settings.openai_embedding_model)
+    return None if model is None else Price(model.price, LISTED)

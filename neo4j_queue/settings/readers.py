@@ -1,7 +1,7 @@
 """How the text of one setting becomes a value, and what is said when it does not.
 
 Each function raises `ValueError` whose message is the second half of a line such as
-`EMBED_JOB_RETENTION_DAYS='45': must be a whole number from 7 to 30`.
+`EMBED_CACHE_MB='lots': must be a whole number from 0 to 4096`.
 """
 
 import re

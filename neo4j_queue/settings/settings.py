@@ -28,6 +28,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
+from neo4j_queue.providers import AUTO, PROFILES
 from neo4j_queue.settings import env_file
 from neo4j_queue.settings.readers import (
     comma_list,
@@ -52,6 +53,8 @@ from neo4j_queue.text import TextRecipe
 ENV_FILE = Path(".env")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 DAY_MS = 86_400_000
+# A week at least, so that what failed can still be looked at; a month at most, then the slim archive record is enough.
+RETENTION_DAYS_MIN, RETENTION_DAYS_MAX = 7, 30
 # A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
 GRACE_MAX_MS = 30_000
 # Each worker process has a cache of its own: more than this is a typing error.
@@ -60,21 +63,7 @@ CACHE_MAX_MB = 4_096
 BROKER_NAMES = ("celery_broker_url", "redis_url")
 # Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
 INPUT_TOKENS_MIN = 16
-# `auto` and the profiles of neo4j_queue/embedders/profiles.py, which knows the settings and so cannot be asked here.
-PROFILE_NAMES = (
-    "auto",
-    "openai",
-    "azure",
-    "gemini",
-    "vertex",
-    "dashscope",
-    "mistral",
-    "ollama",
-    "lmstudio",
-    "vllm",
-    "litellm",
-    "custom",
-)
+PROFILE_NAMES = (AUTO, *PROFILES)
 
 
 class Role(StrEnum):
@@ -101,6 +90,7 @@ Budget = Annotated[int | None, BeforeValidator(whole_or_unlimited(0, 1_000_000_0
 Price = Annotated[float | None, BeforeValidator(decimal(0, 1_000_000))]
 Milliseconds = Annotated[int, BeforeValidator(whole(0, DAY_MS))]
 Lasting = Annotated[int, BeforeValidator(whole(100, DAY_MS))]
+RetentionDays = Annotated[int | None, BeforeValidator(whole(RETENTION_DAYS_MIN, RETENTION_DAYS_MAX))]
 Days = Annotated[int, BeforeValidator(whole(0, 3650))]
 Flag = Annotated[bool, BeforeValidator(flag)]
 DatabaseUri = Annotated[str, AfterValidator(database_uri)]
@@ -135,7 +125,7 @@ class Settings(BaseSettings):
         default="redis://127.0.0.1:6379/0", validation_alias=AliasChoices(*BROKER_NAMES)
     )
 
-    embed_job_retention_days: Annotated[int | None, BeforeValidator(whole(7, 30))] = None
+    embed_job_retention_days: RetentionDays = None
     embed_job_archive_days: Days = 90
     embed_job_lock_duration_ms: Lasting = 300_000
     embed_job_start_deadline_ms: Lasting = 60_000
@@ -154,7 +144,7 @@ class Settings(BaseSettings):
     embedding_price_per_million_tokens: Price = None
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
-    embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = "auto"
+    embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = AUTO
     openai_api_key: Annotated[SecretStr | None, BeforeValidator(header_value)] = None
     openai_base_url: Annotated[OptionalText, AfterValidator(web_address)] = None
     openai_embedding_model: Identifier = "text-embedding-3-small"
@@ -201,7 +191,10 @@ class Settings(BaseSettings):
             and settings.embed_job_retention_days is None
             and "embed_job_retention_days" not in known_bad
         ):
-            lines.append("EMBED_JOB_RETENTION_DAYS is missing: required, a whole number from 7 to 30")
+            lines.append(
+                "EMBED_JOB_RETENTION_DAYS is missing: required, "
+                f"a whole number from {RETENTION_DAYS_MIN} to {RETENTION_DAYS_MAX}"
+            )
         if lines:
             raise SettingsError(lines)
         return settings

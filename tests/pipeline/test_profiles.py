@@ -5,12 +5,11 @@ import random
 import pytest
 import structlog
 
-from neo4j_queue.embedders import Profile
-from neo4j_queue.embedders.profiles import PROFILES
 from neo4j_queue.jobs import Status
 from neo4j_queue.mock_provider import Limits, Request, error, tokens_of, vector_for
 from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.pipeline.truncation import cautious_tokens, cut
+from neo4j_queue.providers import PROFILES, Profile
 from tests.pipeline.conftest import Bench, MakeBench
 
 WORDS = ["the", "whale", "swims", "in", "a", "sea", "and", "captains", "hunt", "it", "for", "seven", "years"]

@@ -1,10 +1,13 @@
 """Which embedder the settings mean, and what all of them promise."""
 
 import math
+import re
 import subprocess
 import sys
+from dataclasses import astuple
 from itertools import combinations
 from operator import mul
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +28,11 @@ from neo4j_queue.embedders import (
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, RUN_BYTES, LocalEmbedder, _runs
 from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
-from neo4j_queue.embedders.profiles import CUSTOM, LOCAL, MOCK, PROFILES, profile_for
+from neo4j_queue.embedders.profiles import profile_for
 from neo4j_queue.errors import InvalidAnswer, SettingsError, WrongWidth
 from neo4j_queue.errors.rate_headers import RateHeaders
+from neo4j_queue.providers import CUSTOM, LOCAL, MOCK, PROFILES, PROVIDERS
 from neo4j_queue.settings import Settings
-from neo4j_queue.settings.settings import PROFILE_NAMES
 
 KEY = {"openai_api_key": "sk-test-0123456789"}
 
@@ -161,8 +164,28 @@ def test_a_profile_that_is_named_goes_before_the_address(name: str) -> None:
     assert profile_of(settings(mock_embeddings=True, embedding_profile=name)).name == name
 
 
-def test_the_settings_know_every_profile() -> None:
-    assert ("auto", *PROFILES) == PROFILE_NAMES
+@pytest.mark.parametrize("name", ["auto", *PROFILES])
+def test_the_settings_take_every_profile(name: str) -> None:
+    assert settings(embedding_profile=name).embedding_profile == name
+
+
+def test_the_documents_name_every_profile_with_its_figures() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    table = [
+        [cell.strip(" *`").replace(",", "") for cell in line.strip("|").split("|")]
+        for line in (docs / "how-to/providers.md").read_text().splitlines()
+        if re.fullmatch(r"\| `\w+` \|(.*\|){4}", line)
+    ]
+    assert [(name, *map(int, figures)) for name, _, *figures in table] == list(
+        map(astuple, PROFILES.values())
+    )
+    for (_, known_by, *_), provider in zip(table, PROVIDERS, strict=True):
+        assert all(host in known_by for host in provider.hosts)
+        assert provider.port is None or f"port {provider.port} nearby" in known_by
+    (row,) = re.findall(
+        r"^\| `EMBEDDING_PROFILE`.*$", (docs / "reference/settings.md").read_text(), re.MULTILINE
+    )
+    assert re.findall(r"`(\w+)`", row.split(" or ")[1]) == list(PROFILES)
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -396,7 +419,7 @@ def test_loading_the_local_model_leaves_logging_alone() -> None:
     """
     script = (
         "import logging, sys; from neo4j_queue.embedders.local import LocalEmbedder;"
-        "from neo4j_queue.embedders.profiles import LOCAL;"
+        "from neo4j_queue.providers import LOCAL;"
         "LocalEmbedder(LOCAL).warm_up(); root = logging.getLogger();"
         "sys.exit(1 if root.handlers or root.level != logging.WARNING else 0)"
     )

@@ -13,10 +13,10 @@ import pytest
 from neo4j_queue.embedders import ModelSpec
 from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
-from neo4j_queue.embedders.profiles import CUSTOM
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, WrongWidth, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.mock_provider import MANGLES, ProviderServer, Reply, error, mangled, vector_for
+from neo4j_queue.providers import CUSTOM
 
 DIMENSIONS = 8
 TEXTS = ["Name: Ada\nType: person", "Name: Bob\nType: person", "日本語 😀"]

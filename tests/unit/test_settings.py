@@ -12,10 +12,11 @@ from neo4j_queue import cypher
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.settings import Role, Settings
-from neo4j_queue.settings.settings import PROFILE_NAMES
+from neo4j_queue.settings.settings import PROFILE_NAMES, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
+REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 
 NOT_WHOLE = ["14abc", "14.7", "", " ", "-1", "1e3", "1_000", "+5", "0x10", "１４", "nan", "true"]
 NOT_DECIMAL = ["two", "", "-0.1", "nan", "inf", "1e-1", "0,5"]
@@ -166,6 +167,12 @@ def test_a_wrong_value_is_shown(variable: str, monkeypatch: pytest.MonkeyPatch) 
 def test_retention_is_required_by_worker_and_beat(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EMBED_JOB_RETENTION_DAYS")
     assert problems_of(role) == ["EMBED_JOB_RETENTION_DAYS is missing: required, a whole number from 7 to 30"]
+
+
+def test_the_documents_give_the_bounds_of_the_retention() -> None:
+    bounds = f"{RETENTION_DAYS_MIN} to {RETENTION_DAYS_MAX}"
+    assert f"days that ended jobs are kept, {bounds}." in ENV_EXAMPLE.read_text()
+    assert f"| `EMBED_JOB_RETENTION_DAYS` | required (worker, beat) | {bounds}:" in REFERENCE.read_text()
 
 
 def test_the_command_line_needs_the_retention_for_cleanup_alone(monkeypatch: pytest.MonkeyPatch) -> None:
