@@ -48,7 +48,7 @@ Stop the services:
 Your own graph, in another shell and on services of its own (neo4j-queue up): set NEO4J_URI, NEO4J_USERNAME and
 NEO4J_PASSWORD in .env, and what to embed: EMBED_ENTITY_LABEL=Book, EMBED_ENTITY_KEY=isbn,
 EMBED_TEXT_PROPERTIES=title,summary. Then neo4j-queue init, neo4j-queue enqueue --all, and a worker.
-README.md shows each step."""
+docs/how-to/your-own-graph.md shows each step."""
 
 Say = Callable[[str], None]
 Advance = Callable[[int, int | None], None]
