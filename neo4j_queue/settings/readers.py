@@ -2,12 +2,18 @@
 
 Each function raises `ValueError` whose message is the second half of a line such as
 `EMBED_CACHE_MB='lots': must be a whole number from 0 to 4096`.
+
+pydantic's own types would do less: its `bool` takes "t" and 1.0 but not " true ", its `Literal` refuses "Cosine", its
+addresses come back rewritten ("redis://h" as "redis://h:6379/0") and may hold a password, and their messages ("Input
+should be a valid boolean, unable to interpret input") do not say what to write instead.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from string import Formatter
 from urllib.parse import urlsplit
+
+from pydantic_core import PydanticUseDefault
 
 from neo4j_queue.wellformed import is_well_formed
 
@@ -127,6 +133,13 @@ def graph_name(*reserved: str) -> Callable[[str], str]:
         return name
 
     return read
+
+
+def unset_if_empty(value: object) -> object:
+    """Nothing behind the equals sign means the default, as people leave `OPENAI_EMBEDDING_DIMENSIONS=` in `.env`."""
+    if value == "":
+        raise PydanticUseDefault
+    return value
 
 
 def utf8(value: object) -> object:

@@ -23,7 +23,13 @@ from pydantic import (
 )
 from pydantic import model_validator as rules
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
@@ -42,6 +48,7 @@ from neo4j_queue.settings.readers import (
     one_of,
     redis_uri,
     template,
+    unset_if_empty,
     utf8,
     web_address,
     whole,
@@ -223,6 +230,24 @@ class Settings(BaseSettings):
             for violation in violations:
                 replaced.update({name: cls.model_fields[name].default for name in violation.attributes})
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """pydantic's own, without an empty `CELERY_BROKER_URL` or `REDIS_URL`: it must not hide the other one."""
+        for source in (env_settings, dotenv_settings):
+            if isinstance(source, EnvSettingsSource):
+                found = source.env_vars.items()
+                source.env_vars = {name: value for name, value in found if value or name not in BROKER_NAMES}
+        return init_settings, env_settings, dotenv_settings, file_secret_settings
+
+    # Not pydantic's `env_ignore_empty`: then `OPENAI_API_KEY= neo4j-queue ...` would use the key of `.env`.
+    _empty = field_validator("*", mode="before")(unset_if_empty)
     _utf8 = field_validator("*", mode="before")(utf8)
 
     @rules(mode="after")

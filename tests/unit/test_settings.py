@@ -18,11 +18,10 @@ ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 
-NOT_WHOLE = ["14abc", "14.7", "", " ", "-1", "1e3", "1_000", "+5", "0x10", "１４", "nan", "true"]
-NOT_DECIMAL = ["two", "", "-0.1", "nan", "inf", "1e-1", "0,5"]
-NOT_A_FLAG = ["", "maybe", "2", "y e s"]
+NOT_WHOLE = ["14abc", "14.7", " ", "-1", "1e3", "1_000", "+5", "0x10", "１４", "nan", "true"]
+NOT_DECIMAL = ["two", "-0.1", "nan", "inf", "1e-1", "0,5"]
+NOT_A_FLAG = ["maybe", "2", "y e s"]
 NOT_A_DATABASE = [
-    "",
     "127.0.0.1:7687",
     "http://h:7474",
     "bolt://",
@@ -30,7 +29,7 @@ NOT_A_DATABASE = [
     "bolt://u:p@h",
     "bolt://h h",
 ]
-NOT_A_NAME = ["", "  ", "a\tb"]
+NOT_A_NAME = ["  ", "a\tb"]
 NOT_IN_THE_GRAPH = [*NOT_A_NAME, "back`tick"]
 NOT_DIMENSIONS = [*NOT_WHOLE, "0", "4097"]
 
@@ -42,13 +41,13 @@ WRONG: dict[str, list[str]] = {
     "NEO4J_DATABASE": NOT_A_NAME,
     "NEO4J_VECTOR_INDEX": NOT_IN_THE_GRAPH,
     "NEO4J_VECTOR_DIMENSIONS": NOT_DIMENSIONS,
-    "NEO4J_SIMILARITY_FUNCTION": ["", "dot", "cosin"],
+    "NEO4J_SIMILARITY_FUNCTION": ["dot", "cosin"],
     "EMBED_JOB_DATABASE_URI": [*NOT_A_DATABASE, "redis://h"],
     "EMBED_JOB_DATABASE_USERNAME": ["user-without-password"],
     "EMBED_JOB_DATABASE_PASSWORD": ["password-without-user"],
     "EMBED_JOB_DATABASE_NAME": NOT_A_NAME,
-    "CELERY_BROKER_URL": ["", "amqp://h", "redis:", "h:6379", "redis://h:port/0"],
-    "EMBED_JOB_RETENTION_DAYS": [*NOT_WHOLE, "6", "31", "0"],
+    "CELERY_BROKER_URL": ["amqp://h", "redis:", "h:6379", "redis://h:port/0"],
+    "EMBED_JOB_RETENTION_DAYS": [*NOT_WHOLE, "", "6", "31", "0"],
     "EMBED_JOB_ARCHIVE_DAYS": NOT_WHOLE,
     "EMBED_JOB_LOCK_DURATION_MS": [*NOT_WHOLE, "0", "1000"],
     "EMBED_JOB_START_DEADLINE_MS": [*NOT_WHOLE, "30000", "300000"],
@@ -64,8 +63,8 @@ WRONG: dict[str, list[str]] = {
     "EMBEDDING_RATE_LIMIT_INTERVAL": [*NOT_WHOLE, "0", "unlimited"],
     "EMBEDDING_RATE_LIMIT_MODEL_TOKENS": NOT_WHOLE,
     "EMBEDDING_PRICE_PER_MILLION_TOKENS": [*NOT_DECIMAL, "1000001", "0.02 USD"],
-    "EMBEDDING_PROVIDER": ["", "openia"],
-    "EMBEDDING_PROFILE": ["", "olama", "mock"],
+    "EMBEDDING_PROVIDER": ["openia"],
+    "EMBEDDING_PROFILE": ["olama", "mock"],
     "OPENAI_API_KEY": ["sk-one sk-two", "sk-one\nsk-two", "sk-\u00e9"],
     "OPENAI_BASE_URL": ["api.example.com", "ftp://h", "http://"],
     "OPENAI_EMBEDDING_MODEL": NOT_A_NAME,
@@ -75,7 +74,7 @@ WRONG: dict[str, list[str]] = {
     "EMBED_BATCH_SIZE": [*NOT_WHOLE, "0"],
     "EMBED_BATCH_TOKENS": [*NOT_WHOLE, "0"],
     "EMBED_INPUT_TOKENS": [*NOT_WHOLE, "0", "15"],
-    "EMBED_LONG_TEXTS": ["", "cut"],
+    "EMBED_LONG_TEXTS": ["cut"],
     "EMBED_CACHE_MB": [*NOT_WHOLE, "4097"],
     "EMBED_REQUEST_TIMEOUT_MS": [*NOT_WHOLE, "0", "60000", "150001"],
     "EMBED_SHUTDOWN_GRACE_MS": [*NOT_WHOLE, "30001"],
@@ -86,13 +85,15 @@ WRONG: dict[str, list[str]] = {
         *("{name", "name}", "{}", "no property", "{name!r}", "{name:>10}", "{a{b}}"),
         *("{name} {embedded_at}", "{name} {back`tick}"),
     ],
-    "LOG_LEVEL": ["", "LOUD", "WARN"],
-    "LOG_FORMAT": ["", "xml"],
+    "LOG_LEVEL": ["LOUD", "WARN"],
+    "LOG_FORMAT": ["xml"],
     "EMBED_LOG_CONTENT": NOT_A_FLAG,
     "HEALTH_HOST": NOT_A_NAME,
     "HEALTH_PORT": [*NOT_WHOLE, "65536"],
 }
 
+# The one setting without a default.
+REQUIRED = "EMBED_JOB_RETENTION_DAYS"
 SECRETS = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY")
 
 
@@ -140,6 +141,8 @@ def test_env_example_is_valid_and_shows_the_defaults(monkeypatch: pytest.MonkeyP
 def test_a_wrong_value_is_refused_with_a_line_that_names_its_variable(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An empty value is among them for `EMBED_JOB_RETENTION_DAYS` alone, which has no default. For the others it was
+    an error too, until `.env` files showed that people leave `NAME=` to mean the default."""
     monkeypatch.setenv(variable, value)
     lines = problems_of(Role.WORKER)
     assert any(re.search(rf"\b{variable}\b", line) for line in lines), lines
@@ -325,6 +328,50 @@ def test_a_good_value_is_read(
     monkeypatch.setenv(variable, value)
     attribute = "celery_broker_url" if variable == "REDIS_URL" else variable.lower()
     assert getattr(Settings.load(Role.WORKER), attribute) == expected
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+@pytest.mark.parametrize("variable", [name for name in [*WRONG, "REDIS_URL"] if name != REQUIRED])
+def test_an_empty_value_means_the_default(variable: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed for all but the optional texts before `unset_if_empty`: `OPENAI_EMBEDDING_DIMENSIONS=` was refused."""
+    defaults = Settings.load(Role.WORKER)
+    if where == "file":
+        Path(".env").write_text(f"{variable}=\n")
+    else:
+        monkeypatch.setenv(variable, "")
+    assert Settings.load(Role.WORKER) == defaults
+
+
+@pytest.mark.parametrize("role", [Role.WORKER, Role.BEAT])
+def test_a_required_setting_that_is_empty_is_missing(role: Role, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, it was a wrong value; the line for a missing one says the same and why."""
+    monkeypatch.setenv(REQUIRED, "")
+    assert problems_of(role) == ["EMBED_JOB_RETENTION_DAYS is missing: required, a whole number from 7 to 30"]
+
+
+def test_an_empty_variable_hides_the_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`OPENAI_API_KEY= neo4j-queue ...` must not use the key of the file. Fails with pydantic's `env_ignore_empty`."""
+    Path(".env").write_text("OPENAI_API_KEY=sk-file\nEMBED_BATCH_SIZE=5\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "")
+    monkeypatch.setenv("EMBED_BATCH_SIZE", "")
+    settings = Settings.load(Role.WORKER)
+    assert (settings.openai_api_key, settings.embed_batch_size) == (None, None)
+
+
+@pytest.mark.parametrize("where", ["environment", "file", "both"])
+def test_an_empty_name_of_the_broker_does_not_hide_the_other(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: `settings_customise_sources`. Without it the broker of this machine is used, silently."""
+    if where == "file":
+        Path(".env").write_text("CELERY_BROKER_URL=\nREDIS_URL=redis://meant\n")
+    else:
+        monkeypatch.setenv("CELERY_BROKER_URL", "")
+        if where == "both":
+            Path(".env").write_text("REDIS_URL=redis://meant\n")
+        else:
+            monkeypatch.setenv("REDIS_URL", "redis://meant")
+    assert Settings.load(Role.CLI).celery_broker_url == "redis://meant"
 
 
 def test_celery_broker_url_goes_before_redis_url(monkeypatch: pytest.MonkeyPatch) -> None:
