@@ -7,6 +7,7 @@ setting has its default here, and the boot check of worker and beat reports it.
 from celery.schedules import crontab
 
 from neo4j_queue.settings import Settings
+from tasks import routes
 
 _settings = Settings.lenient()
 _grace_s = _settings.embed_shutdown_grace_ms / 1000
@@ -17,10 +18,10 @@ _request_s = _settings.embed_request_timeout_ms / 1000
 
 broker_url = _settings.celery_broker_url
 broker_connection_retry_on_startup = True
-# Workers wait for the broker for ever; what they would have done is safe in the jobs database.
+# Workers wait for the broker without an end; what they would have done is safe in the jobs database.
 broker_connection_max_retries = None
 broker_pool_limit = 10
-# A frozen broker must not freeze us: without these a publish waits for ever.
+# A frozen broker must not freeze its clients: without these a publish waits without an end.
 broker_transport_options = {
     "socket_timeout": 10,
     "socket_connect_timeout": 5,
@@ -45,10 +46,10 @@ timezone = "UTC"
 
 # -- queues --------------------------------------------------------------------------------------------------
 
-task_default_queue = "control"
+task_default_queue = routes.CONTROL
 task_create_missing_queues = True
-task_queues = {"control": {"routing_key": "control"}, "embed": {"routing_key": "embed"}}
-task_routes = {"tasks.embed.*": {"queue": "embed"}, "tasks.*": {"queue": "control"}}
+task_queues = {name: {"routing_key": name} for name in (routes.CONTROL, routes.EMBED)}
+task_routes = routes.ROUTES
 imports = ("tasks.dispatch", "tasks.embed", "tasks.upkeep", "tasks.repair", "tasks.census", "tasks.lifecycle")
 
 # -- workers -------------------------------------------------------------------------------------------------
@@ -65,16 +66,16 @@ worker_disable_prefetch = True
 # A provider call has its own deadline and the driver its own limits; these end what hangs in spite of them.
 task_soft_time_limit = _lock_s + _request_s
 task_time_limit = _lock_s + _request_s + 30
-# Work in pages, each of which the databases end in bounded time, is not ended for being long. An hour is for what
-# nobody foresaw.
+# Work in pages, each of which the databases end in bounded time, is not ended for being long. An hour bounds what was
+# not foreseen.
 task_annotations = {
     name: {"soft_time_limit": 3600, "time_limit": 3630}
     for name in (
-        "tasks.upkeep.recover_stale",
-        "tasks.upkeep.reconcile",
-        "tasks.upkeep.cleanup",
+        routes.RECOVER_STALE,
+        routes.RECONCILE,
+        routes.CLEANUP,
+        routes.RETRY_FAILED,
         "tasks.repair.force_generate_embedding",
-        "tasks.repair.retry_failed",
     )
 }
 # SIGQUIT (or SIGTERM with REMAP_SIGTERM=SIGQUIT): so long running batches may finish, then they are released.
@@ -95,7 +96,7 @@ event_queue_expires = 60
 # -- beat ----------------------------------------------------------------------------------------------------
 
 # The schedule keeps no state worth keeping: everything it fires is idempotent. In memory it cannot be found corrupted
-# after an unclean stop, as a schedule file can (celery#9951). And it stops ticking into a queue that nobody empties.
+# after an unclean stop, as a schedule file can (celery#9951). And it stops ticking into a queue that no worker empties.
 beat_scheduler = "tasks.ticks:BoundedScheduler"
 beat_max_loop_interval = 1
 
@@ -115,14 +116,12 @@ def _daily(task: str, hour: int, **kwargs: object) -> dict[str, object]:
 
 
 beat_schedule = {
-    "lease": _every("tasks.dispatch.lease_batch", 1.0),
-    "heartbeat": _every("tasks.upkeep.heartbeat", _settings.embed_job_heartbeat_interval_ms / 1000),
-    "reconcile": _every("tasks.upkeep.reconcile", 300.0),
-    "cleanup": _daily("tasks.upkeep.cleanup", hour=3),
+    "lease": _every(routes.LEASE_BATCH, 1.0),
+    "heartbeat": _every(routes.HEARTBEAT, _settings.embed_job_heartbeat_interval_ms / 1000),
+    "reconcile": _every(routes.RECONCILE, 300.0),
+    "cleanup": _daily(routes.CLEANUP, hour=3),
     # A quota that was exceeded in other ways than a pause shows (402) may be full again a day later.
-    "retry-quota": _daily("tasks.repair.retry_failed", hour=4, status=402),
+    "retry-quota": _daily(routes.RETRY_FAILED, hour=4, status=402),
 }
 if _settings.embed_job_recovery_interval:
-    beat_schedule["recover"] = _every(
-        "tasks.upkeep.recover_stale", _settings.embed_job_recovery_interval / 1000
-    )
+    beat_schedule["recover"] = _every(routes.RECOVER_STALE, _settings.embed_job_recovery_interval / 1000)

@@ -36,7 +36,7 @@ STDERR = 2
 HIDDEN = "***"
 # The end of a stack names the line that raised.
 STACK_CHARS = 8_000
-# A peer that stopped reading our pipe: after this long a line is dropped rather than a job held up for ever.
+# A peer that stopped reading our pipe: after this long the line is dropped, so that no job hangs on its log.
 WRITE_TIMEOUT_S = 5.0
 # These report each message they exchange at INFO or DEBUG, texts included: never wanted in an operator's log.
 CHATTY = ("neo4j", "openai", "httpx", "httpx2", "httpcore", "kombu", "amqp", "redis", "asyncio", "urllib3")
@@ -136,7 +136,7 @@ def configure(
         processors=[_render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_Stderr,
-        # A cached logger keeps its level for ever, so nothing is cached before the level is known.
+        # A cached logger keeps its level, so nothing is cached before the level is known.
         cache_logger_on_first_use=settings is not None,
     )
     _adopt_foreign(level, logging.ERROR if quiet_libraries and level > logging.DEBUG else logging.WARNING)
@@ -242,5 +242,5 @@ def _write(line: str) -> None:
         except BlockingIOError:  # a terminal that another program made non-blocking
             if not select.select([], [STDERR], [], WRITE_TIMEOUT_S)[1]:
                 return
-        except OSError:  # nobody reads: no job may fail for its log line
+        except OSError:  # the reader is gone: no job may fail for its log line
             return

@@ -20,7 +20,7 @@ from tasks.outage import outage
 CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
 
 # For the same reason as `ack_emulation` in celeryconfig.py: a channel that closes would send back what it holds, which
-# a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that nobody catches.
+# a warm shutdown runs all the same, and on a connection that is lost ends in an AttributeError that is not caught.
 Channel.do_restore = False
 
 log.screen(outage.screen)
@@ -38,7 +38,7 @@ def fingerprint() -> str | None:
 
 @signals.setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Celery would set up its own logging unless somebody answers this signal."""
+    """Celery would set up its own logging unless a receiver answers this signal."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
     # The pool's own logger keeps its lines to itself, and without a handler they come out as bare text.

@@ -1,4 +1,4 @@
-"""Asks the dispatch broker: for the boot check of workers and beat, for `neo4j-queue doctor`, and how much waits."""
+"""The dispatch broker: the boot check's ping, the doctor's look, and how many messages wait."""
 
 from functools import cache
 from typing import Any
@@ -12,23 +12,22 @@ from kombu.exceptions import KombuError, OperationalError
 from neo4j_queue.checks.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.settings.readers import without_password
+from tasks.routes import CONTROL, LEASE_BATCH
 
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
 SAFE_POLICY = "noeviction"
-# What a message that cannot be sent may raise.
+# Errors that sending a message may raise.
 PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
-# What says that the broker is away or refuses us.
+# Errors that mean: the broker is away, or refuses us.
 BROKER_ERRORS = (redis.RedisError, OperationalError, ConnectionError, TimeoutError)
 
-# The list in which messages wait for a control worker.
-CONTROL = "control"
-LEASE_BATCH = "tasks.dispatch.lease_batch"
-# So many ticks and nudges may wait there: a hundred wishes for a lease transaction say no more than one. The ticks that
-# come once a minute or less find room beyond them, so that a worker that was busy for minutes has its heartbeat next.
+# So many ticks and nudges may wait for the control workers: a hundred requests for a lease transaction say no more than
+# one. Ticks that come once a minute or less find room beyond them, so that a worker that was busy for minutes has its
+# heartbeat next.
 MOST_WISHES = 100
 MOST_WAITING = 200
-# A broker that does not say at once how much waits is not asked any longer; the message itself will show what is wrong.
+# A broker that does not answer within this time is not waited for; sending the message will show what is wrong.
 COUNT_WITHIN_S = 1.0
 
 # How often a worker asks for a broker that is away: as often as beat ticks, for that is when there is work again.
@@ -38,7 +37,7 @@ ASK_EVERY_S = 1
 class PromptConnection(Connection):
     """A connection that is there within a second of the broker.
 
-    By itself it rests two seconds longer after each try, up to half a minute, and so long work waits for a broker that
+    Kombu's own rests two seconds longer after each try, up to half a minute; so long work would wait for a broker that
     is back.
     """
 
@@ -91,9 +90,9 @@ def examine(url: str) -> Finding:
 
 
 def is_crowded(url: str, task: str) -> bool:
-    """Does so much wait for the control workers that one more message of this task would say nothing new?
+    """True if so many messages wait for the control workers that one more of this task would say nothing new.
 
-    For what comes by itself, ticks and nudges: what people send is never held back. False if the broker does not say.
+    For ticks and nudges: what people send is never held back. False if the broker does not answer.
     """
     try:
         waiting = int(_counter(url).llen(CONTROL))

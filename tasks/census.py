@@ -1,4 +1,4 @@
-"""Who is alive, how much can run at once, and which leases are being executed: the workers say it themselves."""
+"""The census: which workers are alive, how many batches they can run at once, and which leases they execute."""
 
 import time
 from typing import Any
@@ -11,17 +11,17 @@ from neo4j_queue.queue.leases import Worker
 from tasks import resources
 from tasks.app import app, fingerprint
 from tasks.broker import BROKER_ERRORS
+from tasks.routes import EMBED, EMBED_BATCH
 
 # Workers answer from their main process, also while every slot is busy; a second is ten times what they need.
 ANSWER_TIMEOUT_S = 1.0
-# Who asks everybody has to wait out the whole second, and no lease is given by this slot meanwhile: once a minute, for
-# one whose hello was lost or who was silent for long. Known workers are asked by name, which ends with the last answer.
+# A question to all workers lasts the whole second, and this slot gives no lease meanwhile: once a minute, for a worker
+# whose hello was lost or that was silent for long. Known workers are asked by name, which ends with the last answer.
 EVERYBODY_EVERY_S = 60.0
 # With no worker known, a lease transaction asks again at most this often. Where the census forgets sooner (a short
-# heartbeat), it asks as often as that: else a lease that was wanted in between would be given to nobody, and without
-# beat wanted by nobody.
+# heartbeat), it asks as often as that: else a lease that was asked for in between would be given to no worker, and
+# without beat nothing would ask again.
 REFRESH_EVERY_S = 5.0
-EMBED_TASK = "tasks.embed.embed_batch"
 
 log = get_logger()
 _refreshed_at = float("-inf")
@@ -33,16 +33,16 @@ def embed_census(state: Any) -> dict[str, Any]:
     consumer = state.consumer
     serves = {queue.name for queue in consumer.task_consumer.queues}
     leases = dict(
-        request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_TASK
+        request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_BATCH
     )
-    slots = consumer.pool.limit if "embed" in serves else 0
+    slots = consumer.pool.limit if EMBED in serves else 0
     return {"slots": slots, "leases": leases, "fingerprint": fingerprint()}
 
 
 def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
     """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids).
 
-    None when the broker went away meanwhile: that nobody answered says nothing then.
+    None when the broker went away meanwhile: the lack of answers says nothing then.
     """
     queue = resources.queue()
     known = [worker.name for worker in queue.census.workers()]
@@ -72,7 +72,7 @@ def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
 
 
 def refresh() -> bool:
-    """Takes and records the census unless that was just done; says whether any embed worker answered."""
+    """Takes and records the census unless that was just done; True if an embed worker answered."""
     global _refreshed_at
     queue = resources.queue()
     if time.monotonic() - _refreshed_at < min(REFRESH_EVERY_S, queue.census.worker_ttl_ms / 1000):

@@ -18,11 +18,12 @@ from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 from tasks import resources
 from tasks.app import app, fingerprint
-from tasks.broker import LEASE_BATCH, PUBLISH_ERRORS, is_crowded
+from tasks.broker import PUBLISH_ERRORS, is_crowded
+from tasks.routes import CONTROL, EMBED, HEARTBEAT, LEASE_BATCH, RECOVER_STALE
 
-# First acts that waited this long in the broker were done by someone else.
+# First acts that waited this long in the broker were done by another worker.
 FIRST_ACT_EXPIRES_S = 60.0
-# A hello that the census did not hear is told again this often.
+# Rest between two tries to register in the census.
 HELLO_AGAIN_S = 5.0
 # How often a stopping worker looks whether its batches have finished.
 LOOK_EVERY_S = 0.1
@@ -45,7 +46,7 @@ def warm_up(**_: Any) -> None:
 
     What is loaded by then stays: no collection looks at it again, and the pool processes share its memory.
     """
-    if _serves("embed"):
+    if _serves(EMBED):
         resources.embedder().warm_up()
     # Celery looks through all installed packages for it, at a process's first task.
     _ = app.backend
@@ -62,7 +63,7 @@ def warm_up_process(**_: Any) -> None:
     process for dead that is not up within seconds. The task that comes then meets the fault itself.
     """
     databases = [resources.queue().database]
-    if _serves("embed"):
+    if _serves(EMBED):
         resources.embedder()
         databases.append(resources.graph().database)
     threading.Thread(target=_connect, args=(databases,), name="warm-up", daemon=True).start()
@@ -78,17 +79,17 @@ def _connect(databases: Sequence[Database]) -> None:
 
 @signals.worker_ready.connect
 def begin(sender: Any, **_: Any) -> None:
-    """Tells the census that we are here, and takes back what a dead predecessor left."""
+    """Registers in the census, and recovers what a dead predecessor left."""
     _Shutdown.pool = sender.pool
-    if _serves("embed"):
-        # By ourselves: the heartbeat's question may come before we can hear it.
+    if _serves(EMBED):
+        # By this worker itself: the heartbeat's question may come before it listens.
         slots = Worker(sender.hostname, slots=sender.pool.limit, fingerprint=fingerprint())
         if not _say_hello(slots):
             threading.Thread(target=_say_hello_again, args=(slots,), name="hello", daemon=True).start()
-    # Before the recovery: work that outlived our absence still has its lock extended. An embed worker has none yet.
-    first_acts = ["tasks.upkeep.heartbeat"] if _serves("control") else []
+    # Before the recovery: work that outlived the absence of control workers still has its lock extended.
+    first_acts = [HEARTBEAT] if _serves(CONTROL) else []
     if Settings.lenient().embed_job_recovery_interval:
-        first_acts.append("tasks.upkeep.recover_stale")
+        first_acts.append(RECOVER_STALE)
     for name in [*first_acts, LEASE_BATCH]:
         if not is_crowded(app.conf.broker_url, name):
             _ask_for(name)
@@ -124,7 +125,7 @@ def _say_hello_again(slots: Worker) -> None:
 
 @signals.worker_shutting_down.connect
 def release_after_grace(how: str, **_: Any) -> None:
-    """SIGTERM waits for running batches, but not for ever: what has not finished by then is released.
+    """SIGTERM waits for running batches for the grace period; what has not finished by then is released.
 
     Celery by itself would wait without an end. The batches get `SystemExit`, and the pipeline gives their jobs
     back. (SIGQUIT does the same through `worker_soft_shutdown_timeout`.)
@@ -146,14 +147,14 @@ def _cancel_after_grace() -> None:
 
 @signals.worker_shutdown.connect
 def say_good_bye(sender: Any, **_: Any) -> None:
-    """Takes our slots out of the census, so that nothing is leased for us any more."""
+    """Takes this worker's slots out of the census, so that nothing more is leased for it."""
     _Shutdown.leaving.set()
     with _Shutdown.telling:
         _tell_census("good_bye", lambda queue: queue.census.forget(sender.hostname))
 
 
 def _tell_census(what: str, tell: Callable[[EmbedQueue], object]) -> bool:
-    """Tells the census about this worker; whether it heard. A jobs database that is away is no reason to wait."""
+    """Writes to the census; True if it was written. A jobs database that is away is no reason to wait."""
     settings = Settings.lenient()
     try:
         with Database(settings.jobs_address(), retry_time_s=0) as database:

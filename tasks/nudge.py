@@ -1,7 +1,7 @@
 """Asking for a lease transaction: at once, but no more than twenty times a second.
 
-Thousands of enqueues a second must not make thousands of lease transactions, and whoever enqueues must not wait
-for the broker. A thread of its own sends the message; wishes that come meanwhile are one wish, and while many wait
+Thousands of enqueues a second must not make thousands of lease transactions, and a caller of `enqueue` must not
+wait for the broker. A thread of its own sends the message; wishes that come meanwhile are one wish, and while many wait
 that no control worker has taken, none is added. A nudge that is lost costs nothing but time: beat asks every second.
 """
 
@@ -14,7 +14,8 @@ from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from tasks.app import app
-from tasks.broker import LEASE_BATCH, PUBLISH_ERRORS, is_crowded
+from tasks.broker import PUBLISH_ERRORS, is_crowded
+from tasks.routes import LEASE_BATCH
 
 # Between two messages. It bounds the lease transactions at 20 a second and delays the last of a burst by as much.
 INTERVAL_S = 0.05

@@ -1,6 +1,6 @@
-"""What a process says of a broker that is away: a line when it goes, one each half minute, one when it is back.
+"""Log lines about a broker that is away: one when it goes, one each half minute, one when it is back.
 
-Celery says it with every try, which is once a second and partly with a stack: nobody reads the other lines then.
+Celery writes one with every try, once a second and partly with a stack, and buries the other lines.
 """
 
 import logging
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from neo4j_queue.log import get_logger
 from tasks.broker import ASK_EVERY_S, BROKER_ERRORS
 
-# Often enough to see that it is still tried, and since when.
+# Often enough to show that the process still tries, and since when.
 REPEAT_S = 30.0
 RETRIES = f"every {ASK_EVERY_S} s, until it is back"
-# Who tells of lost connections, and of what else fails because of them. What a task raises is not among it.
+# Loggers of lost connections and of what fails because of them. What a task raises is not among them.
 TELLERS = ("celery.beat", "celery.bootsteps", "celery.worker.consumer", "celery.worker.pidbox")
 
 log = get_logger()
@@ -54,7 +54,7 @@ class Outage:
             log.info("broker_back", away_s=round(self._monotonic() - since, 1))
 
     def screen(self, record: logging.LogRecord) -> bool:
-        """Is this record anything else than that the broker is away? See `log.screen`."""
+        """True if this record is about anything but a broker that is away. See `log.screen`."""
         if record.levelno < logging.WARNING or not record.name.startswith(TELLERS):
             return True
         error = next((found for each in _errors(record) for found in _chain(each)), None)

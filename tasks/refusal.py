@@ -1,4 +1,4 @@
-"""The end of a task that was called with arguments that nothing can come of."""
+"""The end of a task that was called with wrong arguments."""
 
 from typing import Any
 
@@ -8,6 +8,6 @@ log = get_logger()
 
 
 def refused(task: str, error: Exception | str) -> dict[str, Any]:
-    """The summary that says why; the same stands in the log, for nobody else hears how such a call ends."""
+    """The summary that says why. It is logged too: the caller never sees the summary."""
     log.warning("repair_refused", task=task, error=str(error))
     return {"success": False, "error": str(error)}

@@ -1,7 +1,7 @@
 """What people call by hand: `celery -A tasks call tasks.repair.… --args='[…]'`. Each returns its summary.
 
-Nobody but the log and Flower hears how such a call ends, so arguments that nothing can come of are refused in one line
-and a summary that says which, before anything is changed.
+The caller never sees how such a call ends: the log and Flower do. So a wrong argument is refused before anything is
+changed, with one line and a summary that name it.
 """
 
 import inspect
@@ -24,7 +24,7 @@ Summary = dict[str, Any]
 
 
 def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
-    """The act as a task that tells its summary in the log (`repair_done`), or what it was refused for."""
+    """The act as a task that logs its summary (`repair_done`), or why it was refused."""
     signature = inspect.signature(act)
 
     @wraps(act)
@@ -76,7 +76,7 @@ def retry_failed(
 
 @by_hand
 def release(job_ids: list[str] | str) -> Summary:
-    """Takes running jobs back to `pending`; whoever holds them loses the lease. One id needs no list."""
+    """Takes running jobs back to `pending`; their holders lose the lease. One id needs no list."""
     ids = arguments.job_ids(job_ids)
     released = resources.queue().release_jobs(ids)
     resources.nudge()()

@@ -5,19 +5,16 @@ from typing import Any
 from celery.beat import ScheduleEntry, Scheduler
 
 from neo4j_queue.log import get_logger
-from tasks import broker
+from tasks import broker, routes
 from tasks.outage import outage
 
-# The tasks that celeryconfig.py sends there.
-TO_CONTROL = ("tasks.dispatch.", "tasks.upkeep.", "tasks.repair.")
 REASON = "too many wait for a control worker: none is there, or it is busy"
 
 log = get_logger()
 
 
 class BoundedScheduler(Scheduler):  # type: ignore[misc]
-    """Without it the ticks of a weekend without a control worker are a quarter of a million messages in Redis: a
-    message that has expired is only thrown away by whoever takes it."""
+    """Without it the ticks of a weekend without a control worker are a quarter of a million messages in Redis."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._held_back: set[str] = set()
@@ -25,7 +22,7 @@ class BoundedScheduler(Scheduler):  # type: ignore[misc]
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         """Sends the tick, unless that would say nothing new. Entries for other queues are none of our business."""
-        ours = entry.task.startswith(TO_CONTROL) and "queue" not in entry.options
+        ours = entry.task.startswith(routes.TO_CONTROL) and "queue" not in entry.options
         if ours and broker.is_crowded(self.app.conf.broker_url, entry.task):
             if entry.name not in self._held_back:
                 self._held_back.add(entry.name)

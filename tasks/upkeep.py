@@ -11,16 +11,14 @@ from tasks import arguments, census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
 from tasks.refusal import refused
+from tasks.routes import CLEANUP, LAST, RECONCILE
 
 # Ids in one log line; a mass recovery is written as several lines.
 IDS_PER_LINE = 500
-# Removed in a second or two; then others have their turn.
+# Removed in a second or two; then other tasks have their turn.
 CLEANED_PER_TURN = 20_000
-# The Redis transport's last priority (its first is 0, which all other messages have). A tick must not wait for the
-# turns of several sweeps: it expires before the next tick, and so would each of them.
-LAST = 9
-# Nothing is embedded by those whose settings are wrong until somebody reads it; a line with each heartbeat would only
-# bury the others. A worker that misses one heartbeat makes no new beginning either.
+# Often enough to be read; a line with each heartbeat would bury the others. A worker that misses one heartbeat is no
+# new disagreement.
 DISAGREEMENT_EVERY_S = 300.0
 
 log = get_logger()
@@ -39,7 +37,7 @@ def heartbeat() -> dict[str, Any]:
     for token in leases.keys() - extended.keys():
         log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
     for name, silent_ms in silent.items():
-        # Who said hello since the last heartbeat has missed none.
+        # A worker that registered since the last heartbeat has missed none.
         if silent_ms >= queue.census.heartbeat_ms:
             log.warning("worker_silent", worker=name, silent_ms=silent_ms)
     _tell_disagreement(workers)
@@ -79,7 +77,7 @@ def cleanup() -> dict[str, Any]:
     report = asdict(resources.queue().cleanup(most=CLEANED_PER_TURN))
     log.info("cleanup_done", **report)
     if report["more"]:
-        _go_on("tasks.upkeep.cleanup")
+        _go_on(CLEANUP)
     return report
 
 
@@ -96,9 +94,9 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
     sweeps = resources.sweeps()
     turn = sweeps.take_turn(wanted, token)
     if token is None:
-        # Whose next turn was lost with the broker's messages, or with a worker.
+        # Sweeps whose next turn was lost with the broker's messages, or with a worker.
         for stranded, last in sweeps.stranded():
-            _go_on("tasks.upkeep.reconcile", scope=stranded, token=last)
+            _go_on(RECONCILE, scope=stranded, token=last)
     if turn is None:
         return {"scope": scope, "skipped": "under way" if token is None else "taken over"}
     if turn.done.queued:
@@ -106,7 +104,7 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
     report = {"scope": scope, **asdict(turn.done)}
     if turn.token is not None:
         log.debug("reconcile_goes_on", **report)
-        _go_on("tasks.upkeep.reconcile", scope=scope, token=turn.token)
+        _go_on(RECONCILE, scope=scope, token=turn.token)
     elif not turn.lost:
         log.info("reconcile_done", **report)
     return report
