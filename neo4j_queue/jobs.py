@@ -1,4 +1,4 @@
-"""The nouns of the queue, as values: what is enqueued, leased and decided.
+"""Jobs, as values: their states, their outcomes, and what is enqueued.
 
 Property names and words are those of the jobs database (docs/reference/jobs-database.md).
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 PRIORITY_DEFAULT = 1
 PRIORITY_HIGHEST = 9
-# In the order of their leases.
+# In the order in which they are leased.
 PRIORITIES = tuple(range(PRIORITY_HIGHEST, -1, -1))
 
 
@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a completed job ended. Only `EMBEDDED` stands for a vector written by that job."""
+    """How a completed job ended. Only `EMBEDDED` means that this job wrote the vector."""
 
     EMBEDDED = "embedded"
     ALREADY_CURRENT = "already_current"
@@ -48,7 +48,7 @@ class Enqueued(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A wish for one vector: this entity, this model, this content version.
+    """A request for one vector: of this entity, by this model, for this content version.
 
     `version` is the first 16 hex digits of the SHA-256 of the prepared text; `est_tokens` the estimated size of
     that text in model tokens; `priority` 0 to 9, 9 first. `force` runs a completed job again: the graph side
@@ -65,7 +65,7 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueResult:
-    """The job that stands for a request, and what became of the request."""
+    """The job of a request, and whether it was created, queued again or there already."""
 
     id: str
     entity_uid: str

@@ -126,5 +126,5 @@ class BatchRun:
             saved_other_entity=self.saved.other_entity,
             saved_current=self.saved.current,
             duration_ms=duration_ms,
-            wanted=queued or settlement.wanted is not False,
+            wanted=queued or settlement.more_due is not False,
         )

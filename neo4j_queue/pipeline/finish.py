@@ -10,14 +10,12 @@ from neo4j_queue.jobs import JobRequest
 from neo4j_queue.pipeline.batch_run import BatchRun
 from neo4j_queue.pipeline.job_log import JobLog
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF
+from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, reason_of
 from neo4j_queue.queue.leases import Settlement, Verdicts
 from neo4j_queue.queue.provider_limits import Reporter
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
-# As much of a message as statuses and `doctor` show: that of a configuration's fault says what to do at its end.
-REASON_CHARS = 300
 # Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
 HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
 
@@ -151,7 +149,7 @@ class Finish:
         return fault, news.release_delay_ms
 
     def _restrain(self, fault: Fault) -> None:
-        reason = f"{fault.error_type}: {fault.message[:REASON_CHARS]}"
+        reason = reason_of(fault)
         if fault.kind in HALTING:
             if self._queue.halt(reason):
                 self._log.halted(fault)

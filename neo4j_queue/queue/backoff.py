@@ -1,4 +1,4 @@
-"""When to try again: the back-off of a job, and the wait that a provider asks for."""
+"""The back-off of a job: when it is tried again after a failed attempt."""
 
 from dataclasses import dataclass
 from random import Random
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a job is tried, and how long it rests in between.
+    """How often a job is tried, and how long it rests in between. The settlement counts (`settle`), against the
+    `max_attempts` that stand on the job.
 
     The delay after the n-th failed attempt is `base * multiplier^(n-1)`, at most `max_delay_ms`, spread by
     ± `jitter_factor` of itself so that jobs that failed together do not come back together.
@@ -44,7 +45,3 @@ class RetryPolicy:
         delay = min(delay, float(self.max_delay_ms))
         spread = self.jitter_factor * random.uniform(-1.0, 1.0) if self.jitter_factor else 0.0
         return min(self.max_delay_ms, max(0, round(delay * (1.0 + spread))))
-
-    def exhausted(self, attempts: int) -> bool:
-        """Whether a job with this many failed attempts has none left."""
-        return attempts >= self.max_attempts

@@ -1,9 +1,9 @@
 """The breaker: what the queue knows about the provider, and when all workers rest because of it.
 
-Several failures in a row, a quota that is used up and a rate limit are *trouble*. The queue rests, longer with
-each round, and ends the trouble by itself: after an outage and for a quota a probe (a lease of a single job) finds
-out whether the provider works again, after a rate limit everybody may go on. Facts come from the control node, the
-judgement is the pure function `judge_failure`.
+An outage (several failures in a row), a used-up quota and a rate limit are *trouble*. The queue rests, longer with
+each round, and then goes on by itself: after a rate limit with all workers, after an outage or a used-up quota with a
+probe, a lease of a single job that finds out whether the provider works again. The facts come from the control node,
+the judgement is the pure function `judge_failure`.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,10 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import rows
 from neo4j_queue.errors import Fault, FaultKind
 
-# As many failures in a row make an outage; one or two are a hiccup that the jobs' own back-off answers.
+# So many failures in a row are an outage; one or two are a hiccup, which the jobs' own back-off answers.
 FAILURES_TO_OPEN = 5
+# As much of a message as `status` and `doctor` show: that of a configuration's fault says at its end what to do.
+REASON_CHARS = 300
 
 
 class Trouble(StrEnum):
@@ -63,7 +65,7 @@ TROUBLE_OF = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderFacts:
-    """What is known when news of a request come, under the control lock. Times in epoch ms, server clock."""
+    """What is known when news of a request arrives, read under the control lock. Times in epoch ms, server clock."""
 
     now: int
     ours: bool
@@ -76,15 +78,15 @@ class ProviderFacts:
 
     @property
     def recent(self) -> bool:
-        """Was the request leased after the last rest ended? Older news say nothing about the time since."""
+        """True if the request was leased after the last rest ended: older news says nothing about the time since."""
         return self.leased_at is not None and self.leased_at >= (self.paused_until or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a failure means. `charged`: it is a verdict about its jobs, for the trouble was not known before.
+    """What a failure means. `charged`: it counts an attempt of its jobs, because no trouble was known before.
 
-    `wait_ms` is the rest that it asks for (0 = none), `begins` whether it began or renewed the trouble.
+    `wait_ms` is the rest that it asks for (0 = none); `begins`: it began or renewed the trouble.
     """
 
     trouble: Trouble | None
@@ -96,10 +98,10 @@ class Judgement:
 
 
 def judge_failure(facts: ProviderFacts, trouble: Trouble, asked_s: float | None, to_open: int) -> Judgement:
-    """What a failure that means `trouble` changes; of outages, `to_open` in a row begin it.
+    """What a failure that means `trouble` changes. An outage begins with `to_open` failures in a row.
 
-    `asked_s` is the wait that the provider asked for. For a rate limit it is taken at its word; otherwise it only
-    makes our own wait longer, up to its maximum.
+    `asked_s` is the wait that the provider asked for. For a rate limit it is the wait; otherwise it can only make our
+    own wait longer, up to its maximum.
     """
     known = None if facts.trouble is None else Trouble(facts.trouble)
     outage = trouble is Trouble.OUTAGE
@@ -121,8 +123,8 @@ def judge_failure(facts: ProviderFacts, trouble: Trouble, asked_s: float | None,
 
 @dataclass(frozen=True, slots=True)
 class FailureNews:
-    """What became of news of a failure. `release_delay_ms`: how long the jobs of a failed probe stand back, so that
-    the next probe is another job: what always fails by itself must not keep the queue closed."""
+    """What news of a failure changed. `release_delay_ms`: the delay of a failed probe's jobs, so that the next probe is
+    another job: one that always fails must not keep the queue closed."""
 
     charged: bool
     begins: bool
@@ -133,7 +135,8 @@ class FailureNews:
 def note_failure(
     tx: ManagedTransaction, token: str, ids: Sequence[str], fault: Fault, *, to_open: int, now: int | None
 ) -> FailureNews | None:
-    """Stores that the provider failed a request of lease `token` with jobs `ids`; None when none of them is ours."""
+    """Stores that the provider failed a request of lease `token` with jobs `ids`; None if it holds none of them any
+    more."""
     facts = _facts(tx, token, ids, now)
     if not facts.ours:
         return None
@@ -141,8 +144,7 @@ def note_failure(
     judged = judge_failure(facts, trouble, fault.retry_after_s, to_open)
     _store(tx, judged.trouble, judged.rounds, judged.failures)
     if judged.wait_ms:
-        # Statuses show the reason to people: short, and free of texts and keys (as every fault is).
-        reason = f"{trouble}: {fault.error_type}: {fault.message[:200]}"
+        reason = f"{trouble}: {reason_of(fault)}"
         rows(tx, statement("control/pause"), ms=judged.wait_ms, reason=reason, now=facts.now)
     delay_ms = judged.wait_ms if facts.probe else 0
     return FailureNews(judged.charged, judged.begins, judged.wait_ms, delay_ms)
@@ -155,6 +157,11 @@ def note_success(tx: ManagedTransaction, token: str, *, now: int | None) -> Trou
         return None
     _store(tx, None, 0, 0)
     return None if facts.trouble is None else Trouble(facts.trouble)
+
+
+def reason_of(fault: Fault) -> str:
+    """Why the queue rests or halts, as people read it: short, and without texts and keys (as every fault is)."""
+    return f"{fault.error_type}: {fault.message[:REASON_CHARS]}"
 
 
 def _facts(tx: ManagedTransaction, token: str, ids: Sequence[str], now: int | None) -> ProviderFacts:

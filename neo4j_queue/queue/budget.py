@@ -1,8 +1,7 @@
-"""The rate budget: what the lease transaction judges, and requests beyond those that a lease grants.
+"""The rate budget: how many requests and tokens may be sent now, for leases, parts of a refused batch and searches.
 
-The facts come from the database (`cypher/jobs/lease_judge.cypher`); the judgement is the pure function `judge`.
-Parts of a refused batch and searches are judged like leases, under the control lock, so that all requests
-together stay within every window.
+The facts come from the database (`cypher/jobs/lease_judge.cypher`); the judgement is the pure function `judge`. All are
+judged under the control lock, so that together they stay within every window.
 """
 
 import secrets
@@ -17,20 +16,20 @@ from neo4j_queue.jobs import PRIORITIES
 from neo4j_queue.queue.breaker import PROBED
 from neo4j_queue.queue.provider_limits import GOOD_FOR_MS, WINDOW_MS
 
-# Batches that may be open for each slot of an embed worker: one that runs and one that waits behind it, so that a
-# worker finds its next batch at once. More would only grow old in the broker, where the start deadline runs.
+# Open batches for each slot of an embed worker: one that runs and one that waits behind it, so that a worker finds its
+# next batch at once. More would only age in the broker, where the start deadline runs.
 OPEN_PER_SLOT = 2
-# The provider counts a request when it arrives, the queue when it was sent. A request leaves the queue's window
-# this much later than the provider's: time for the way there, or a twentieth of a short window.
+# The provider counts a request when it arrives, the queue when it was sent. So a request leaves the queue's window
+# later than the provider's, by the time it takes to arrive (a twentieth of a short window).
 WINDOW_MARGIN_MS = 250
 WINDOW_MARGIN_SHARE = 20
-# Every n-th lease transaction begins with another priority than the highest, each in turn: so a job of any
-# priority is reached within FAIR_EVERY x 10 lease transactions, however many more urgent ones keep coming.
+# Every n-th lease transaction begins with another priority than the highest, each in turn: so a job of any priority is
+# reached within FAIR_EVERY x 10 lease transactions, however many more urgent jobs arrive.
 FAIR_EVERY = 8
 NO_BUDGET = "no budget"
-# A lease notes its texts in one property: a list of as many strings would cost ten times as much to read.
+# A lease keeps its texts in one property: a list of strings costs ten times as much to read.
 TEXTS_APART = "\n"
-# For so long after a search, one request in twenty is kept free for the next ones.
+# While the last search is younger than this, one request in twenty is kept free for searches.
 SEARCHING_MS = 600_000
 QUERY_SHARE = 20
 
@@ -64,12 +63,12 @@ class LeaseFacts:
 
     @property
     def texts_in_hand(self) -> frozenset[str]:
-        """The texts (content versions) of the open leases, where `lease_judge` was asked for them."""
+        """The texts (content versions) of the open leases, if `lease_judge` was asked for them."""
         return frozenset(text for texts in self.texts for text in texts.split(TEXTS_APART))
 
     @property
     def paused(self) -> bool:
-        """Is a pause in force?"""
+        """True while a pause is in force."""
         return self.paused_until is not None and self.paused_until > self.now
 
 
@@ -83,7 +82,7 @@ class RateLimits:
 
     @property
     def window_ms(self) -> int:
-        """How long a request counts: the interval and the margin."""
+        """How long a request counts: the interval and its margin."""
         return with_margin(self.interval_ms)
 
     def __str__(self) -> str:
@@ -92,7 +91,7 @@ class RateLimits:
 
 
 def with_margin(interval_ms: int) -> int:
-    """A window of this length as we keep it."""
+    """The length for which we count a request against a window of `interval_ms`."""
     return interval_ms + min(WINDOW_MARGIN_MS, interval_ms // WINDOW_MARGIN_SHARE)
 
 
@@ -118,14 +117,14 @@ class Budget:
 
     @property
     def used_up(self) -> bool:
-        """Is there nothing left of one of them?"""
+        """True if nothing is left of either."""
         return any(left is not None and left <= 0 for left in (self.requests, self.tokens))
 
 
 def budget_of(facts: LeaseFacts, limits: RateLimits, *, for_query: bool = False) -> Budget:
-    """What the configured limits and those that the provider names leave, whichever is less.
+    """What is left of the configured limits and of those that the provider names, whichever is less.
 
-    While people search, backfills leave a share of the requests to them (`for_query` may use it).
+    While people search, a share of the requests is kept for searches (`for_query` may use it).
     """
     requests = []
     for limit, spent in (
@@ -166,14 +165,14 @@ def judge(facts: LeaseFacts, limits: RateLimits, batches: int | None) -> Allowan
     budget = budget_of(facts, limits)
     if budget.used_up:
         return Allowance(0, reason=NO_BUDGET)
-    wanted = 1 if probe else free
+    batches = 1 if probe else free
     return Allowance(
-        wanted if budget.requests is None else min(wanted, budget.requests), budget.tokens, probe=probe
+        batches if budget.requests is None else min(batches, budget.requests), budget.tokens, probe=probe
     )
 
 
 def may_ask_more(facts: LeaseFacts, limits: RateLimits, requests: int, *, probe: bool = False) -> bool:
-    """May a running lease (that of a probe?) send so many further requests?"""
+    """True if a running lease may send `requests` more; `probe`: it is a probe's."""
     if facts.halted or facts.paused or (facts.trouble in PROBED and not probe):
         return False
     left = budget_of(facts, limits).requests
@@ -181,13 +180,13 @@ def may_ask_more(facts: LeaseFacts, limits: RateLimits, requests: int, *, probe:
 
 
 def order_for_probes(round_number: int) -> tuple[int, ...]:
-    """Highest first, from another one in each round: the job of one probe may be what fails."""
+    """Highest first, but each round begins with another one: the job of one probe may be what fails."""
     first = (max(1, round_number) - 1) % len(PRIORITIES)
     return PRIORITIES[first:] + PRIORITIES[:first]
 
 
 def order_of_priorities(turn: int) -> tuple[int, ...]:
-    """Highest first; on each fair turn another one goes before."""
+    """Highest first; on each fair turn another one goes first."""
     if turn % FAIR_EVERY:
         return PRIORITIES
     first = PRIORITIES[(turn // FAIR_EVERY) % len(PRIORITIES)]
@@ -203,7 +202,7 @@ class RateBudget:
     now: int | None
 
     def facts(self, tx: ManagedTransaction, *, texts: bool = False) -> LeaseFacts:
-        """Takes the control lock and reads what every judgement needs, and the `texts` in hand if they are wanted.
+        """Takes the control lock and reads the facts; with `texts`, the texts in hand as well.
 
         Raises `SettingsError` when `init` never ran on the jobs database.
         """
@@ -220,13 +219,13 @@ class RateBudget:
         return LeaseFacts(**the_row(judged).data())
 
     def more(self, tx: ManagedTransaction, token: str, requests: int, *, probe: bool) -> bool:
-        """Books further requests on a running lease (that of a probe?), if all of them are allowed now."""
+        """Books more requests on a running lease if all of them are allowed now; `probe`: it is a probe's."""
         if not may_ask_more(self.facts(tx), self.limits, requests, probe=probe):
             return False
         return bool(rows(tx, statement("jobs/reserve"), token=token, requests=requests))
 
     def query(self, tx: ManagedTransaction, est_tokens: int) -> bool:
-        """Books the request of a search; when there is no room, notes that one is waited for."""
+        """Books the request of a search; if there is no room, notes that a search waits."""
         facts = self.facts(tx)
         booked = not budget_of(facts, self.limits, for_query=True).used_up
         token = f"q-{secrets.token_hex(8)}" if booked else None

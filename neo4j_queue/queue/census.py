@@ -1,27 +1,28 @@
 """The census: which embed workers are alive, how much they can run at once, and with which settings.
 
-They say it themselves (`tasks/census.py` asks); here is what is remembered of it, in the jobs database.
+`tasks/census.py` asks them; this module keeps their answers in the jobs database.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.queue.clock import Clock
 from neo4j_queue.queue.leases import Worker
 
 # A worker that has been silent for this many heartbeats offers no slot (one late or lost answer is forgiven).
 SILENT_HEARTBEATS = 2.5
-# A dead worker is forgotten after this many heartbeats; until then `status` shows how long it is silent.
+# A dead worker is forgotten after this many heartbeats; until then each heartbeat knows how long it has been silent.
 FORGET_HEARTBEATS = 30
 
 
 class Census:
     """The embed workers of one queue. `heartbeat_ms` is the pace at which they are asked, in ms."""
 
-    def __init__(self, database: Database, heartbeat_ms: int, now: Callable[[], int | None]) -> None:
+    def __init__(self, database: Database, heartbeat_ms: int, clock: Clock) -> None:
         self._database = database
         self.heartbeat_ms = heartbeat_ms
-        self._now = now
+        self._now = clock
 
     @property
     def worker_ttl_ms(self) -> int:
@@ -29,7 +30,7 @@ class Census:
         return round(self.heartbeat_ms * SILENT_HEARTBEATS)
 
     def record(self, workers: Sequence[Worker]) -> dict[str, int]:
-        """Writes down who answered; returns those known before who did not, with their silence in ms."""
+        """Writes down the workers that answered; returns the known ones that did not, with their silence in ms."""
         found = self._database.write(
             statement("jobs/record_census"),
             workers=[
@@ -42,13 +43,13 @@ class Census:
         return {row["name"]: int(row["silent_ms"]) for row in found}
 
     def may_ask_all(self, every_s: float) -> bool:
-        """Are all workers to be asked? About once in `every_s` seconds, whichever process wants to know."""
+        """True about once in `every_s` seconds over all processes: then ask all workers, not only the known ones."""
         every_ms = round(every_s * 1000)
         return bool(self._database.write(statement("jobs/census_of_all"), every_ms=every_ms, now=self._now()))
 
     def may_tell_disagreement(self, parts: str, every_s: float) -> bool:
-        """Is it to be told that workers disagree in these parts? At once, and about every `every_s` seconds again,
-        whichever process finds it."""
+        """True if the log is to say that workers disagree in these parts: at once, then about every `every_s` seconds
+        over all processes."""
         found = self._database.write(
             statement("jobs/tell_disagreement"),
             parts=parts,
@@ -58,7 +59,7 @@ class Census:
         return bool(found)
 
     def forget(self, name: str) -> None:
-        """A worker said good-bye: its slots no longer count."""
+        """Takes out a worker that said good-bye: its slots no longer count."""
         self._database.write(statement("jobs/forget_worker"), name=name)
 
     def workers(self) -> list[Worker]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
 from neo4j_queue.errors import Fault
 from neo4j_queue.queue import health
 from neo4j_queue.queue.breaker import FailureNews, Trouble, note_failure, note_success
+from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.provider_limits import ProviderReport
 
 
@@ -27,33 +27,33 @@ class ControlState:
 
     @property
     def paused(self) -> bool:
-        """Is a pause in force?"""
+        """True while a pause is in force."""
         return self.paused_until is not None and self.paused_until > self.now
 
 
 class Control:
     """The control node: pause, halt, resume, and what is known of the provider.
 
-    All of these but a pause by people are part of the health: what they changed there is logged by whoever moved them.
+    Everything but a person's pause is part of the health; the call that changes the health logs the change.
     """
 
-    def __init__(self, database: Database, now: Any = None) -> None:
+    def __init__(self, database: Database, clock: Clock = server_clock) -> None:
         self._database = database
-        self._now = now or (lambda: None)
+        self._now = clock
 
     def state(self) -> ControlState:
-        """The switches as they stand."""
+        """The switches now."""
         row = the_row(self._database.read(statement("control/state"), now=self._now()))
         return ControlState(**row.data())
 
     def pause(self, seconds: float, reason: str) -> int:
-        """No lease and no start for so many seconds; a longer pause in force stays. Returns its end (epoch ms)."""
+        """Refuses leases and starts for `seconds`; a longer pause in force stays. Returns its end (epoch ms)."""
         ms = max(0, round(seconds * 1000))
         row = the_row(self._database.write(statement("control/pause"), ms=ms, reason=reason, now=self._now()))
         return int(row["paused_until"])
 
     def halt(self, reason: str) -> bool:
-        """Stops the queue until `resume`. False when it was halted already (the first reason stands)."""
+        """Stops the queue until `resume`. False if it was halted already (the first reason stands)."""
         row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
         if row["changed"]:
             self._tell_health()
@@ -69,10 +69,10 @@ class Control:
     def provider_failed(
         self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int
     ) -> FailureNews | None:
-        """Notes that the provider failed a request for these jobs, or that the graph refused all of them; `to_open`
-        failures in a row make the queue rest.
+        """Notes that the provider failed a request for these jobs, or that the graph refused all of them. The queue
+        rests after `to_open` failures in a row.
 
-        None when the lease was lost: its holder's news may be older than the repair of what he met.
+        None if the lease was lost: its error may already be fixed.
         """
         news = self._database.transaction(
             lambda tx: note_failure(tx, token, ids, fault, to_open=to_open, now=self._now())
@@ -96,5 +96,5 @@ class Control:
         self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())
 
     def provider_report(self) -> ProviderReport:
-        """The last report, however old: a run finds the same again with its first answers."""
+        """The last report, whatever its age."""
         return ProviderReport(**the_row(self._database.read(statement("control/provider_limits"))).data())

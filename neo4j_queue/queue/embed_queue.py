@@ -23,6 +23,7 @@ from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.batching import Bounds
 from neo4j_queue.queue.budget import RateBudget, RateLimits
 from neo4j_queue.queue.census import Census
+from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.control import Control
 from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, each_its_own, key_of, merged, pages
 from neo4j_queue.queue.lease import LeaseTransaction
@@ -47,12 +48,6 @@ T = TypeVar("T")
 # Jobs per transaction where a call may carry any number: the round trip is long paid for at a thousand, and the
 # locks are held for well under a second.
 PAGE = 1_000
-
-Clock = Callable[[], int | None]
-
-
-def server_clock() -> None:
-    """No time of our own: the statements take the database server's."""
 
 
 class EmbedQueue:

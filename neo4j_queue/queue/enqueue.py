@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from neo4j import ManagedTransaction
@@ -21,16 +21,14 @@ def key_of(request: JobRequest) -> Key:
 
 
 def merged(requests: Sequence[JobRequest]) -> list[JobRequest]:
-    """One request per key in the order of the keys (the lock order): highest priority, forced if any is."""
+    """One request per key in the order of the keys (the lock order): the first one's, with the highest priority, and
+    forced if any is."""
     kept: dict[Key, JobRequest] = {}
     for request in requests:
         known = kept.setdefault(key_of(request), request)
         if known is not request:
-            kept[key_of(request)] = JobRequest(
-                *key_of(request),
-                priority=max(known.priority, request.priority),
-                est_tokens=known.est_tokens,
-                force=known.force or request.force,
+            kept[key_of(request)] = replace(
+                known, priority=max(known.priority, request.priority), force=known.force or request.force
             )
     return [kept[key] for key in sorted(kept)]
 

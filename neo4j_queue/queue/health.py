@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 class HealthState(StrEnum):
-    """How embedding fares."""
+    """How well embedding works."""
 
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"
@@ -43,7 +43,7 @@ LEVEL = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One honest answer. `error_patterns` counts the failures of the window by `CATEGORY:Type`."""
+    """The health of embedding. `error_patterns` counts the failures of the window by `CATEGORY:Type`."""
 
     state: HealthState
     consecutive_failures: int
@@ -56,7 +56,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class HealthChange:
-    """A transition, for the one log line that it gets."""
+    """A transition, which gets one log line."""
 
     before: HealthState
     after: Health
@@ -71,7 +71,7 @@ def judge(
     pause_reason: str | None = None,
     last_success_at: int | None = None,
 ) -> Health:
-    """The health that a window (newest verdict first) shows. `trouble`: the provider keeps the queue at rest."""
+    """The health of a window (newest verdict first). `trouble`: why the queue rests because of the provider."""
     streak = next((i for i, verdict in enumerate(verdicts) if verdict == OK), len(verdicts))
     failures = [verdict for verdict in verdicts if verdict != OK]
     rate = 1 - len(failures) / len(verdicts) if verdicts else None
@@ -103,11 +103,10 @@ def judge(
 def observed(
     found: Health, *, unfinished: int, workers: int, broker: str | None, disagreement: str | None = None
 ) -> Health:
-    """The health with what no verdict shows: jobs that nobody works on, a broker out of reach (`broker`: why), and
-    workers that disagree with one another (`disagreement`: how).
+    """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), and workers
+    that disagree with one another (`disagreement`: how).
 
-    Without anything to do, no workers is no fault. The state that is kept with the window, and whose changes are
-    logged, is not touched by this.
+    A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
     """
     reasons = []
     if unfinished and not workers:
@@ -126,10 +125,10 @@ def observed(
 
 
 def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:
-    """Adds verdicts (oldest first) to the window inside a transaction; returns the transition, if this is one.
+    """Adds verdicts (oldest first) to the window inside a transaction; returns the transition, if there is one.
 
-    The switches of the queue are judged with them, so without any verdict it finds what a halt, a rest or their end
-    changed. The lock on the health node is held until the commit: each transition is seen by exactly one caller.
+    The switches of the queue are judged as well: a call without verdicts finds the transition that a halt, a rest or
+    its end made. The lock on the health node is held until the commit, so exactly one caller sees each transition.
     """
     newest = list(reversed(verdicts))[:WINDOW]
     recorded = rows(
@@ -145,12 +144,12 @@ def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> 
 
 
 def read(database: Database) -> Health:
-    """The health as it stands; a halted queue is CRITICAL whatever the window shows."""
+    """The health now; a halted queue is CRITICAL whatever the window shows."""
     return _judged(the_row(database.read(statement("health/read"))))
 
 
 def announce(change: HealthChange | None) -> None:
-    """The log line of a transition."""
+    """Logs a transition."""
     if change is None:
         return
     log.log(

@@ -25,12 +25,11 @@ from neo4j_queue.queue.budget import (
 from neo4j_queue.queue.leases import Lease, LeaseResult
 
 NOTHING_DUE = "nothing due"
-# Everything that is due waits for a text which another lease has in hand.
+# All due jobs have texts that another lease holds.
 TWINS_RUN = "the same texts are being embedded"
 
-# How far behind the jobs that can be leased a transaction looks when some of them must wait for a twin, in multiples
-# of what it can lease: ten thousand jobs of one text at the head of the queue do not hold up all others, and the
-# cost stays bounded.
+# Look-ahead, as a multiple of the batch: jobs whose text another lease holds are skipped, so that ten thousand
+# duplicates at the head do not block the rest, and the cost stays bounded.
 REACH = 4
 
 
@@ -39,7 +38,7 @@ class LeaseTransaction:
     """One attempt to lease. `free` is the number of slots the caller vouches for; None = ask the census. `most_jobs`
     bounds the jobs of this transaction (at least one batch; None = all that the slots take).
 
-    `planned` keeps the leases of the last run, for the case that the answer to its commit is lost.
+    `planned` keeps the leases of the last run, because the answer to a commit can be lost.
     """
 
     owner: str
@@ -53,15 +52,15 @@ class LeaseTransaction:
     planned: list[Lease] = field(default_factory=list)
 
     def run(self, tx: ManagedTransaction) -> LeaseResult:
-        """Everything under the control lock that the first statement takes; nothing is written if none is due."""
+        """The work of the transaction, under the control lock that the first statement takes."""
         self.planned.clear()
         facts = self._facts(tx)
         allowance = judge(facts, self.limits, self.free)
         if allowance.batches <= 0:
             return LeaseResult((), allowance.reason)
-        wanted = allowance.batches
+        allowed = allowance.batches
         if self.most_jobs is not None:
-            allowance = replace(allowance, batches=min(wanted, max(1, self.most_jobs // self.bounds.inputs)))
+            allowance = replace(allowance, batches=min(allowed, max(1, self.most_jobs // self.bounds.inputs)))
         due, waiting = self._due(tx, facts, allowance)
         if not due:
             return LeaseResult((), TWINS_RUN if waiting else NOTHING_DUE)
@@ -74,7 +73,7 @@ class LeaseTransaction:
             Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
             for n, batch in enumerate(batches, start=1)
         ]
-        more = len(batches) == allowance.batches < wanted
+        more = len(batches) == allowance.batches < allowed
         return LeaseResult(self._grant(tx, facts, allowance, batches), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
@@ -83,9 +82,9 @@ class LeaseTransaction:
     def _due(
         self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance
     ) -> tuple[list[Candidate], int]:
-        """The jobs that can be leased, and how many of those before them must wait for a twin.
+        """The jobs that can be leased, and how many jobs were skipped because another lease holds their text.
 
-        A text that another lease has in hand is not asked for a second time: its twins find the vector afterwards.
+        A text in hand is not requested a second time: its twins find the vector afterwards.
         """
         limit = 1 if allowance.probe else allowance.batches * self.bounds.inputs
         busy = facts.texts_in_hand
@@ -131,7 +130,7 @@ class LeaseTransaction:
     def _grant(
         self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance, batches: Sequence[Batch]
     ) -> tuple[Lease, ...]:
-        wanted = [
+        planned = [
             {
                 "token": lease.token,
                 "ids": list(lease.job_ids),
@@ -144,7 +143,7 @@ class LeaseTransaction:
         granted = rows(
             tx,
             statement("jobs/lease_grant"),
-            leases=wanted,
+            leases=planned,
             owner=self.owner,
             deadline_ms=self.deadline_ms,
             probe=allowance.probe or None,
@@ -160,7 +159,7 @@ class LeaseTransaction:
 
 
 def _placed(candidates: list[Candidate], bounds: Bounds) -> list[Candidate]:
-    """Those that a plan has room for: all but the twins that do not fit into the batch of their text."""
+    """The candidates that a plan has room for: all but twins that do not fit into the batch of their text."""
     if len({candidate.text for candidate in candidates}) == len(candidates):
         return candidates
     placed = {job_id for batch in plan(candidates, bounds) for job_id in batch.ids}
@@ -168,10 +167,10 @@ def _placed(candidates: list[Candidate], bounds: Bounds) -> list[Candidate]:
 
 
 def _affordable(candidates: Sequence[Candidate], tokens: int, *, idle: bool) -> list[Candidate]:
-    """The leading candidates that a budget of model tokens covers; a text is charged once, whoever shares it.
+    """The leading candidates that a budget of model tokens covers; a text is charged once, however many share it.
 
-    A text that is over the whole budget by itself would wait for ever. It goes alone, when nothing else counts
-    (`idle`): whether the provider takes it is for the provider to say.
+    A text that exceeds the whole budget by itself goes alone when nothing else counts (`idle`), for it would wait
+    without an end: the provider decides whether to take it.
     """
     chosen: list[Candidate] = []
     charged: set[str] = set()

@@ -1,4 +1,4 @@
-"""The nouns of the queue, as values: what is leased, decided and counted."""
+"""What is leased, decided and counted, as values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class LeasedJob:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never given twice."""
+    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never issued twice."""
 
     token: str
     job_ids: tuple[str, ...]
@@ -49,9 +49,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class LeaseResult:
-    """The leases of one lease transaction; `reason` says what ended the leasing when it gave none.
+    """The leases of one lease transaction; `reason` says why there is none.
 
-    `more`: the transaction was bounded (`most_jobs`), and the next one may give further leases.
+    `more`: the transaction was bounded (`most_jobs`), and the next one may give more leases.
     """
 
     leases: tuple[Lease, ...]
@@ -61,9 +61,9 @@ class LeaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What became of a start: the jobs that may be worked on, or why none (`halted`, `paused`, `lost`).
+    """The answer to a start: the jobs to work on, or why there is none (`halted`, `paused`, `lost`).
 
-    `probe`: the work is to find out whether the provider works again.
+    `probe`: the lease finds out whether the provider works again.
     """
 
     jobs: tuple[LeasedJob, ...]
@@ -73,8 +73,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What became of a lease's jobs. Released ones were not judged; `release_fault` is noted on them, and they are
-    due again after `release_delay_ms`."""
+    """The verdicts on a lease's jobs. Released ones were not judged: `release_fault` is noted on them, and they are due
+    again after `release_delay_ms`."""
 
     completed: Sequence[Completion] = ()
     failed: Sequence[Failure] = ()
@@ -102,7 +102,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """A verdict as it was stored. `retry_at` (epoch ms) is None when the job failed for good, with its reason."""
+    """A verdict as it was stored. `retry_at` (epoch ms) is None if the job failed for good, with its reason."""
 
     failure: Failure
     attempts: int
@@ -114,8 +114,8 @@ class FailedJob:
 class Settlement:
     """What a settlement changed. Jobs in `lost` had another token by then: nothing was written to them.
 
-    `troubled`: failures of the provider are on record, so that a success is news. `wanted`: whether
-    more should be leased now, for jobs are due and few leases wait; None when the lease did not end by it.
+    `troubled`: failures of the provider are on record, so that a success is news. `more_due`: jobs are due and
+    few leases wait, so that more should be leased now; None if this settlement did not end the lease.
     """
 
     completed: frozenset[str]
@@ -124,7 +124,7 @@ class Settlement:
     lost: frozenset[str]
     health: HealthChange | None = None
     troubled: bool = False
-    wanted: bool | None = None
+    more_due: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ class Worker:
 class QueueStatus:
     """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`.
 
-    `locked_seconds`: after so long every job that is `processing` now is free again, unless its worker lives and
-    extends its lock. None = no lease is open.
+    `locked_seconds`: the time after which every job that is `processing` now is free again, unless its worker extends
+    its lock. None = no lease is open.
     """
 
     pending: int

@@ -1,4 +1,7 @@
-"""The settlement transaction: verdicts, released jobs, the end of the lease and the health, all or nothing."""
+"""The settlement transaction: verdicts, released jobs, the end of the lease and the health, all or nothing.
+
+The rule that counts attempts is here: a permanent fault ends its job at once, any other with the last attempt.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +19,15 @@ from neo4j_queue.queue import health
 from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.leases import FailedJob, Failure, Settlement, Spent, Verdicts
 
-# What a job fails of by its own text, without a request.
+# The fault of a text that is refused before any request.
 UNASKED = UnembeddableText.__name__
 
 
 @dataclass(slots=True)
 class SettleTransaction:
-    """What became of the jobs of lease `token`, to be stored in one transaction; see `EmbedQueue.settle`.
+    """The verdicts on the jobs of lease `token`, stored in one transaction; see `EmbedQueue.settle`.
 
-    `settled` is what the last run would change with its commit, for the case that the answer to that is lost.
+    `settled` is what the last run changes with its commit, kept because the answer to a commit can be lost.
     """
 
     token: str
@@ -39,11 +42,11 @@ class SettleTransaction:
 
     @property
     def outcome(self) -> str:
-        """How the lease ends when all goes well."""
+        """How the lease ends, unless its jobs were lost."""
         return "completed" if self.verdicts.completed or self.verdicts.failed else "released"
 
     def store(self, database: Database) -> Settlement:
-        """Stores it. May be repeated when nobody knows whether it took place: answers as the one that did."""
+        """Stores the verdicts. Safe to repeat after an unknown commit: it answers as the run that took place."""
         before = self.settled
         if before is None:
             try:
@@ -58,16 +61,16 @@ class SettleTransaction:
         return before if leases and leases[0]["outcome"] == self.outcome else again
 
     def run(self, tx: ManagedTransaction) -> Settlement:
-        """Stores it; jobs that the token no longer holds are left alone and reported as lost."""
+        """The work of the transaction. Jobs that the token no longer holds are left alone and reported as lost."""
         completed = self._complete(tx)
         failed = self._fail(tx)
         released = self._release(tx)
-        troubled, wanted = self._close(tx, len(completed) + len(failed) + len(released))
+        troubled, more_due = self._close(tx, len(completed) + len(failed) + len(released))
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
         lost = frozenset(self._ids()) - kept
-        self.settled = Settlement(completed, failed, released, lost, change, troubled, wanted)
+        self.settled = Settlement(completed, failed, released, lost, change, troubled, more_due)
         return self.settled
 
     def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
@@ -127,7 +130,7 @@ class SettleTransaction:
         )
         if not closed:
             return False, None
-        return closed[0]["troubled"], closed[0]["wanted"]
+        return closed[0]["troubled"], closed[0]["more_due"]
 
     def _reason(self, failure: Failure) -> FailureReason | None:
         if failure.fault.category is ErrorCategory.PERMANENT:
@@ -137,10 +140,10 @@ class SettleTransaction:
         return None
 
     def _marks(self, completed: frozenset[str], failed: Sequence[FailedJob]) -> list[str]:
-        """The verdicts that say something about embedding: vectors made, and attempts that were counted.
+        """The verdicts for the health window: vectors made, and attempts counted.
 
-        A vector that was copied says nothing about the provider: it must not end a streak of failures. Nor does a text
-        that is blank, or longer than may be embedded: it must not begin one.
+        Left out is what says nothing about the provider: a copied vector must not end a streak of failures, and a blank
+        or too long text must not begin one.
         """
         made = sum(
             c.outcome is Outcome.EMBEDDED and not c.copied and c.job_id in completed
@@ -156,8 +159,8 @@ class SettleTransaction:
 
 
 def _mixed(*groups: Sequence[str]) -> list[str]:
-    """Marks of several kinds spread evenly: the jobs of a batch have no order, so that ten bad texts among ninety
-    good ones are no ten failures in a row."""
+    """Marks of several kinds, spread evenly: the jobs of a batch have no order, so ten bad texts among ninety good ones
+    are not ten failures in a row."""
     placed = [((n + 0.5) / len(group), mark) for group in groups for n, mark in enumerate(group)]
     return [mark for _, mark in sorted(placed, key=lambda place_and_mark: place_and_mark[0])]
 

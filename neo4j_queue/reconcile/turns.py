@@ -14,6 +14,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.reconcile.sweep import Scope, Sweep, pages, sweep_page, with_left_out
 
 # Ticks come once a second and expire before the next one: with its last page a turn must be shorter than that.
@@ -39,7 +40,7 @@ class Sweeps:
     graph: EntityGraph
     queue: EmbedQueue
     clock: Callable[[], float] = time.monotonic
-    now: Callable[[], int | None] = lambda: None
+    now: Clock = server_clock
 
     @property
     def _database(self) -> Database:

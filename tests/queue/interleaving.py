@@ -29,7 +29,7 @@ from neo4j_queue.queue import (
     retry_failed,
     settle,
 )
-from neo4j_queue.queue.embed_queue import Clock
+from neo4j_queue.queue.clock import Clock
 from neo4j_queue.settings import Settings
 
 # Until the second transaction waits: seconds on a machine with nothing left to give. Its wait itself is short,

@@ -234,7 +234,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.seen.update(completed=len(settlement.completed), released=len(settlement.released))
         self.seen.update("failed" if stored.reason else "failed once" for stored in settlement.failed)
         ended = open_before and not self.model.leases[token].open
-        allow(settlement.wanted == (bool(self.model.due()) if ended else None), "more is wanted, or not")
+        allow(settlement.more_due == (bool(self.model.due()) if ended else None), "more is wanted, or not")
         given = {*completed, *(job_id for job_id, _ in failed), *released}
         allow(settlement.lost == given - expected, "lost jobs that were not lost")
 

@@ -96,13 +96,13 @@ def test_who_ends_a_lease_is_told_whether_more_is_due(queue: EmbedQueue, clock: 
     """What was failed just now waits for its back-off, what was given back is due at once."""
     queue.enqueue(requests(3))
     work = running(queue)
-    assert queue.complete(work.token, work.ids[:1]).wanted is None
-    assert queue.fail(work.token, failures(work.jobs[1:2])).wanted is None
-    assert queue.complete(work.token, work.ids[2:]).wanted is False
+    assert queue.complete(work.token, work.ids[:1]).more_due is None
+    assert queue.fail(work.token, failures(work.jobs[1:2])).more_due is None
+    assert queue.complete(work.token, work.ids[2:]).more_due is False
     clock.advance(3_600_000)
     again = running(queue)
-    assert queue.settle(again.token, Verdicts(released=again.ids)).wanted is True
-    assert queue.settle(again.token, Verdicts(released=again.ids)).wanted is None
+    assert queue.settle(again.token, Verdicts(released=again.ids)).more_due is True
+    assert queue.settle(again.token, Verdicts(released=again.ids)).more_due is None
 
 
 def test_more_is_wanted_when_few_leases_wait(make_queue: Callable[..., EmbedQueue], clock: Clock) -> None:
@@ -119,7 +119,7 @@ def test_more_is_wanted_when_few_leases_wait(make_queue: Callable[..., EmbedQueu
 
     def end(n: int) -> bool | None:
         queue.start(leases[n].token, leases[n].job_ids)
-        return queue.complete(leases[n].token, leases[n].job_ids).wanted
+        return queue.complete(leases[n].token, leases[n].job_ids).more_due
 
     assert [end(n) for n in range(7)] == [False] * 5 + [True] * 2
     leases = queue.lease("control").leases

@@ -52,7 +52,7 @@ def test_a_text_that_is_in_hand_is_not_leased_a_second_time(
     second = leased(queue, batches=2).leases
     assert texts_of(jobs_db, *second) == ["c"]
     assert queue.lease("w2", batches=2).reason == TWINS_RUN
-    assert queue.complete(work.token, work.ids).wanted
+    assert queue.complete(work.token, work.ids).more_due
     assert texts_of(jobs_db, *leased(queue, batches=2).leases) == ["aa", "b"]
     assert "texts" not in the_lease(jobs_db, work.token)
 

@@ -39,10 +39,6 @@ def test_the_policy_is_that_of_the_settings() -> None:
     assert RetryPolicy.from_settings(Settings(_env_file=None)) == DEFAULT  # type: ignore[call-arg]
 
 
-def test_the_third_failure_is_final() -> None:
-    assert [DEFAULT.exhausted(attempts) for attempts in range(5)] == [False, False, False, True, True]
-
-
 @given(attempt=st.integers(1, 6), seed=st.integers())
 def test_jitter_spreads_by_its_share_of_the_delay(attempt: int, seed: int) -> None:
     exact = 1_000 * 2 ** (attempt - 1)

@@ -1,11 +1,11 @@
-// Books what became of a lease's jobs, and ends the lease when none is left or its holder says that it is done.
-// What was never requested counts nothing against the rate budget. With the first verdict the lease's texts are not in
-// hand any more.
+// Counts off the jobs of a lease that got a verdict, and ends the lease when none is left or its holder says so.
+// A lease without a request counts nothing against the rate budget. With the first verdict the texts of the lease are
+// no longer in hand.
 // parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
 //             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
 //             sent_ms_ago (since the last request began), worker_ttl_ms (a silent worker counts that long), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
-//             that a success is news); wanted (should more be leased now?)
+//             that a success is news); more_due (jobs are due and few leases wait)
 // locks:      the lease
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -25,8 +25,8 @@ CALL (now) {
   MATCH (w:EmbedWorker) WHERE w.seen_at > now - $worker_ttl_ms
   RETURN coalesce(sum(w.slots), 0) AS slots
 }
-// While leases for half of the slots wait, whoever takes one of them will ask: so one transaction leases several. What
-// has waited for seconds says nothing: its message may be lost.
+// While leases for half of the slots wait, the worker that takes one of them asks: so one transaction makes several. A
+// lease that has waited for seconds does not count: its message may be lost.
 CALL (now) {
   MATCH (o:EmbedLease) WHERE o.open = true AND o.started_at IS NULL AND o.leased_at > now - 2000
   RETURN count(o) AS waiting
@@ -37,4 +37,4 @@ RETURN l.token AS token, coalesce(c.provider_failures, 0) > 0 OR c.trouble IS NO
     MATCH (j:EmbedJob)
     WHERE j.status = 'pending' AND j.priority = p AND j.available_at <= now
     RETURN j
-  } AS wanted
+  } AS more_due
