@@ -88,7 +88,7 @@ class Chaos:
         self._kill_process("beat")
 
     def _kill_process(self, name: str) -> None:
-        self.world.process(name).kill_group()
+        self.world.process(name).kill()
         time.sleep(self.random.uniform(0, AWAY_S))
         self.world.start(name)
 

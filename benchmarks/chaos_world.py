@@ -5,18 +5,16 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from neo4j.exceptions import DriverError, Neo4jError
 
 from benchmarks.stage import Stage
-from benchmarks.workers import tails
 from neo4j_queue.database import Database
-from neo4j_queue.demo.processes import CeleryProcess, stop_all
-from neo4j_queue.errors import EntityNotFound, Neo4jQueueError
+from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.local_services import LocalServices
+from neo4j_queue.local_services.celery_processes import CeleryProcess, CeleryProcesses, ProcessLostError
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import QueueStatus
@@ -28,8 +26,6 @@ PAGE = 200
 STOP_TIMEOUT_S = 30.0
 READY_S = 120.0
 POLL_S = 0.1
-# What a process writes when it takes up its work.
-READY = {"worker": b' ready."', "beat": b'"event":"boot_checked"'}
 # Short leases, so that a lost worker's jobs come back within the run; many attempts, for the provider's faults are
 # meant to be survived.
 SETTINGS = {
@@ -66,7 +62,7 @@ class World:
     settings: Settings = field(init=False)
     graph: EntityGraph = field(init=False)
     queue: EmbedQueue = field(init=False)
-    processes: list[CeleryProcess] = field(init=False)
+    processes: CeleryProcesses = field(init=False)
     # The version of the text of each entity that is to exist; deleted ones are not in it.
     versions: dict[str, int] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
@@ -95,30 +91,27 @@ class World:
 
         self.graph = self._open.enter_context(open_graph(self.settings))
         self.queue = self._open.enter_context(EmbedQueue.connect(self.settings))
-        self.processes = self._crew(self.stage.environment(**changed), self.stage.directory / "workers")
-        self._open.callback(stop_all, self.processes, STOP_TIMEOUT_S)
-        for process in self.processes:
-            process.start()
+        self.processes = self._open.enter_context(self._crew(self.stage.environment(**changed)))
         deadline = time.monotonic() + READY_S
         while len(self.queue.census.workers()) < self.workers:
             if time.monotonic() > deadline:
-                raise Neo4jQueueError(
-                    f"the workers are not ready after {READY_S:.0f} s:\n{tails(self.processes)}"
+                raise ProcessLostError(
+                    f"the workers are not ready after {READY_S:.0f} s:\n{self.processes.tails()}"
                 )
             time.sleep(POLL_S)
 
     def __exit__(self, *exc: object) -> None:
         self._open.close()
 
-    def _crew(self, environment: Mapping[str, str], directory: Path) -> list[CeleryProcess]:
-        directory.mkdir(parents=True, exist_ok=True)
+    def _crew(self, environment: Mapping[str, str]) -> CeleryProcesses:
         roles = {
             f"embed{n}": ("worker", "-Q", "embed", "-c", "2", "-n", f"embed{n}@chaos")
             for n in range(self.workers)
         }
         roles["control"] = ("worker", "-Q", "control", "-c", "2", "-n", "control@chaos")
         roles["beat"] = ("beat", "--pidfile=")
-        return [CeleryProcess(name, words, environment, directory) for name, words in roles.items()]
+        directory = self.stage.directory / "workers"
+        return CeleryProcesses(roles, environment, directory, stop_within_s=STOP_TIMEOUT_S)
 
     @property
     def services(self) -> LocalServices:
@@ -128,27 +121,21 @@ class World:
     @property
     def embed_workers(self) -> list[CeleryProcess]:
         """The workers whose slots count."""
-        return [process for process in self.processes if process.name.startswith("embed")]
+        return [process for process in self.processes.all if process.name.startswith("embed")]
 
     def process(self, name: str) -> CeleryProcess:
         """One process by its name."""
-        return next(process for process in self.processes if process.name == name)
+        return self.processes[name]
 
     def start(self, name: str) -> None:
         """Starts a process that was killed; returns when it is ready, or has ended again."""
         process = self.process(name)
-        ready = READY[process.arguments[0]]
-        written = process.log.stat().st_size
         process.start()
-        deadline = time.monotonic() + READY_S
-        while process.exit_code() is None and not _says(process.log, ready, since=written):
-            if time.monotonic() > deadline:
-                raise Neo4jQueueError(f"{name} is not ready after {READY_S:.0f} s:\n{tails(self.processes)}")
-            time.sleep(POLL_S)
+        process.wait_ready(READY_S)
 
     def restart_dead(self) -> None:
         """Starts again what ended without having been killed here; `died` names it."""
-        for process in self.processes:
+        for process in self.processes.all:
             code = process.exit_code()
             if code is not None:
                 self.died.append(f"{process.name} ended with {code}")
@@ -230,13 +217,6 @@ class World:
         from tasks.app import app
 
         app.send_task("tasks.upkeep.reconcile", retry=False)
-
-
-def _says(log: Path, line: bytes, *, since: int) -> bool:
-    """Is it in the log behind its first `since` bytes? A worker's log grows to megabytes."""
-    with log.open("rb") as file:
-        file.seek(since)
-        return line in file.read()
 
 
 def _entity(name: str, version: int) -> dict[str, Any]:

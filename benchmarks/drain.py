@@ -15,7 +15,7 @@ from benchmarks.machine import ProcessorTime
 from benchmarks.options import Options
 from benchmarks.report import Report, Table, Target
 from benchmarks.stage import Stage
-from benchmarks.workers import Workers, WorkersLostError
+from benchmarks.workers import Workers
 
 PARTS = ("256", "1536", "peer", "slots")
 
@@ -238,7 +238,7 @@ def _wait_drained(corpus: Corpus, workers: Workers) -> None:
         if now - moved_at > STALL_S:
             before, left = left, corpus.queue.status().unfinished
             if left == before:
-                raise WorkersLostError(f"{left:,} jobs are left and nothing moved for {STALL_S:.0f} s")
+                raise RuntimeError(f"{left:,} jobs are left and nothing moved for {STALL_S:.0f} s")
             moved_at = now
         time.sleep(POLL_S)
 

@@ -1,9 +1,7 @@
-"""Real Celery processes for tests: workers and beat in process groups of their own, logs to files."""
+"""Real Celery processes for tests: started one by one, their logs read as JSON, killed at the end."""
 
 import itertools
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,45 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tests.waiting import wait_until
+from neo4j_queue.local_services.celery_processes import CELERY, CeleryProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 # A worker imports, checks both databases and forks; on two busy cores that takes most of ten seconds.
 READY_S = 60.0
-STOP_S = 40.0
 
 _numbers = itertools.count(1)
 
 
-@dataclass
-class CeleryProcess:
-    """One worker or beat. `log` is its stderr, `out` its stdout."""
-
-    process: subprocess.Popen[bytes]
-    name: str
-    log: Path
-    out: Path
-
-    @property
-    def pid(self) -> int:
-        """The pid of the main process, which leads its process group."""
-        return self.process.pid
-
-    def children(self) -> list[int]:
-        """The pool processes."""
-        return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
-
-    def send(self, signum: signal.Signals) -> None:
-        """A signal to the main process alone."""
-        os.kill(self.pid, signum)
-
-    def kill(self) -> None:
-        """kill -9 of the whole process group: the machine lost power, as far as Celery can tell."""
-        if self.process.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait(STOP_S)
+class LoggedProcess(CeleryProcess):
+    """One worker or beat, whose log is read."""
 
     def lines(self) -> list[dict[str, Any]]:
         """The log so far. Every line must be JSON: one that is not fails the test that reads it."""
@@ -62,79 +32,47 @@ class CeleryProcess:
 
 
 @dataclass
-class CeleryProcesses:
-    """Starts processes with one environment and stops them all at the end."""
+class StartedProcesses:
+    """Starts processes with one environment and kills them all at the end."""
 
     environment: Mapping[str, str]
     directory: Path
-    started: list[CeleryProcess] = field(default_factory=list)
+    started: list[LoggedProcess] = field(default_factory=list)
 
-    def embed(self, concurrency: int = 2, **environment: str) -> CeleryProcess:
+    def embed(self, concurrency: int = 2, **environment: str) -> LoggedProcess:
         """An embed worker, ready."""
         return self.worker("embed", concurrency, **environment)
 
-    def control(self, concurrency: int = 1, **environment: str) -> CeleryProcess:
+    def control(self, concurrency: int = 1, **environment: str) -> LoggedProcess:
         """A control worker, ready."""
         return self.worker("control", concurrency, **environment)
 
-    def worker(self, queues: str, concurrency: int, **environment: str) -> CeleryProcess:
+    def worker(self, queues: str, concurrency: int, **environment: str) -> LoggedProcess:
         """A prefork worker that has reported to be ready."""
         name = f"{queues.replace(',', '-')}{next(_numbers)}@test"
         process = self.launch(name, "worker", "-Q", queues, "-c", str(concurrency), "-n", name, **environment)
-        wait_until(
-            lambda: process.process.poll() is not None or "ready." in process.log.read_text(encoding="utf-8"),
-            within_s=READY_S,
-            what=f"{name} is ready",
-        )
-        assert process.process.poll() is None, process.log.read_text(encoding="utf-8")[-3000:]
+        assert process.wait_ready(READY_S), process.log.read_text(encoding="utf-8")[-3000:]
         return process
 
-    def beat(self, **environment: str) -> CeleryProcess:
+    def beat(self, **environment: str) -> LoggedProcess:
         """Beat, ticking."""
         return self.launch(f"beat{next(_numbers)}", "beat", **environment)
 
-    def launch(self, name: str, *arguments: str, **environment: str) -> CeleryProcess:
-        """`celery -A tasks …` in the background."""
-        log, out = self.directory / f"{name}.log", self.directory / f"{name}.out"
-        with log.open("wb") as err_file, out.open("wb") as out_file:
-            process = subprocess.Popen(
-                [*CELERY, *arguments],
-                cwd=self.directory,
-                env={**self.environment, "PYTHONPATH": str(ROOT), **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=out_file,
-                stderr=err_file,
-                start_new_session=True,
-            )
-        started = CeleryProcess(process, name, log, out)
-        self.started.append(started)
-        return started
+    def launch(self, name: str, *arguments: str, **environment: str) -> LoggedProcess:
+        """`celery -A tasks …` in the background, its stdout apart from its log."""
+        output = self.directory / f"{name}.out"
+        process = LoggedProcess(name, arguments, self._environment(**environment), self.directory, output)
+        self.started.append(process)
+        process.start()
+        return process
 
     def call(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """`celery -A tasks …` to its end."""
-        return subprocess.run(
-            [*CELERY, *arguments],
-            cwd=self.directory,
-            env={**self.environment, "PYTHONPATH": str(ROOT), **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=READY_S,
-            check=False,
-        )
+        return self._run([*CELERY, *arguments], READY_S, **environment)
 
     def program(self, source: str, *, within_s: float = READY_S) -> str:
         """A Python program to its end, in the environment of the processes; what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-c", source],
-            cwd=self.directory,
-            env={**self.environment, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        done = self._run([sys.executable, "-c", source], within_s)
         assert done.returncode == 0, done.stderr[-3000:]
         return done.stdout
 
@@ -143,5 +81,19 @@ class CeleryProcesses:
         for process in self.started:
             process.kill()
 
+    def _run(
+        self, command: list[str], within_s: float, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.directory,
+            env=self._environment(**environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=within_s,
+            check=False,
+        )
 
-CELERY = (sys.executable, "-m", "celery", "-q", "-A", "tasks")
+    def _environment(self, **changed: str) -> dict[str, str]:
+        return {**self.environment, "PYTHONPATH": str(ROOT), **changed}

@@ -54,8 +54,8 @@ class Watch:
 
     def _stalled(self, status: QueueStatus) -> str:
         paused = f" Paused: {status.pause_reason}." if status.paused_until else ""
-        logs = "\n".join(f"--- {process.log}\n{process.tail()}" for process in self._crew.processes)
-        return f"{status.unfinished:,} jobs are left and nothing moved for {STALL_S:.0f} s.{paused}\n{logs}"
+        stalled = f"{status.unfinished:,} jobs are left and nothing moved for {STALL_S:.0f} s.{paused}"
+        return f"{stalled}\n{self._crew.tails()}"
 
 
 def _ended(status: QueueStatus) -> int:

@@ -16,7 +16,7 @@ from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
-from tests.celery_processes import ROOT, CeleryProcesses
+from tests.celery_processes import ROOT, StartedProcesses
 from tests.waiting import wait_until
 
 # Leases short enough that a test can see them run out, long enough for a busy machine to start work in time.
@@ -43,7 +43,7 @@ class World:
     queue: EmbedQueue
     graph_db: Database
     jobs_db: Database
-    celery: CeleryProcesses
+    celery: StartedProcesses
 
     def create(self, count: int, prefix: str = "e") -> list[str]:
         """So many entities through the library, queued; their names."""
@@ -87,7 +87,7 @@ def make_world(
     graph_db: Database, jobs_db: Database, redis_url: str, environment: dict[str, str], tmp_path: Path
 ) -> Iterator[MakeWorld]:
     """A world with the mock provider, or with `provider=` the programmable one; further settings by name."""
-    opened: list[CeleryProcesses] = []
+    opened: list[StartedProcesses] = []
 
     def make(provider: ProviderServer | None = None, **overrides: str) -> World:
         # The services' settings name Redis and both databases; the rest is what this test wants.
@@ -107,7 +107,7 @@ def make_world(
         )
         queue = EmbedQueue(jobs_db, settings)
         graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
-        processes = CeleryProcesses(variables, tmp_path)
+        processes = StartedProcesses(variables, tmp_path)
         opened.append(processes)
         return World(variables, settings, graph, queue, graph_db, jobs_db, processes)
 

@@ -16,7 +16,7 @@ from neo4j_queue.errors.explain import exit_code_of
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.settings import Role, Settings
 from tests.celery.conftest import MakeWorld, World
-from tests.celery_processes import READY_S, CeleryProcess
+from tests.celery_processes import READY_S, LoggedProcess
 from tests.faultkit import TcpProxy
 from tests.waiting import wait_until
 
@@ -31,8 +31,8 @@ def refusal(world: World, role: str, **environment: str) -> list[str]:
     """Starts a worker or beat that must not start; the problems it names before it ends with 78."""
     arguments = {"worker": ["worker", "-c", "1", "-n", "refused@test"], "beat": ["beat"]}[role]
     process = world.celery.launch(f"refused-{role}", *arguments, **environment)
-    assert process.process.wait(READY_S) == EX_CONFIG, process.log.read_text()[-3000:]
-    assert process.out.read_text() == ""
+    assert process.wait(READY_S) == EX_CONFIG, process.log.read_text()[-3000:]
+    assert process.output.read_text() == ""
     lines = process.events("boot_refused")
     assert {line["level"] for line in lines} == {"critical"}
     return [line["problem"] for line in lines]
@@ -168,14 +168,14 @@ def test_a_worker_waits_for_a_broker_and_a_database_that_are_away_and_says_so(
     world = make_world()
     services.redis.stop()
     services.jobs.stop()
-    process: CeleryProcess | None = None
+    process: LoggedProcess | None = None
     try:
         process = world.celery.launch("waiting", "worker", "-Q", "embed", "-c", "1", "-n", "waiting@test")
         (waiting,) = wait_until(
             lambda: process.events("waiting_for_services")[:1], within_s=READY_S, what="it says that it waits"
         )
         assert set(waiting["services"]) == {"jobs database", "broker"}
-        assert process.process.poll() is None
+        assert process.exit_code() is None
     finally:
         services.redis.start()
         services.jobs.start()

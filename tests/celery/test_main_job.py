@@ -163,7 +163,7 @@ def test_the_log_of_a_failing_run_names_neither_key_nor_text(
     wait_until(lambda: embed.events("queue_halted"), within_s=30, what="the queue is halted")
     assert [line["entity_name"] for line in embed.events("embedding_job_failed")] == ["e3"]
     for process in (control, embed, beat):
-        written = process.log.read_text(encoding="utf-8") + process.out.read_text(encoding="utf-8")
+        written = process.log.read_text(encoding="utf-8") + process.output.read_text(encoding="utf-8")
         assert key not in written
         assert "Liddell" not in written
 

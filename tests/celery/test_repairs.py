@@ -7,13 +7,13 @@ from typing import Any
 
 from neo4j_queue.mock_provider import ProviderServer
 from tests.celery.conftest import MakeWorld, World
-from tests.celery_processes import CeleryProcess
+from tests.celery_processes import LoggedProcess
 from tests.waiting import wait_until
 
 DRAIN_S = 60.0
 
 
-def call(world: World, control: CeleryProcess, task: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+def call(world: World, control: LoggedProcess, task: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """Calls a task as a person would; the summary from the control worker's log."""
     name = task.rsplit(".", 1)[1]
     before = len([line for line in control.events("repair_done") if line["task"] == name])

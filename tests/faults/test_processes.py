@@ -109,7 +109,7 @@ def test_a_stopped_worker_gives_back_what_it_cannot_finish(
             os.killpg(worker.pid, signum)
         else:
             worker.send(signum)
-        worker.process.wait(15)
+        assert worker.wait(15) is not None
         wait_until(
             lambda: world.queue.status().processing == 0, within_s=10, what="the running batch was released"
         )
@@ -130,7 +130,7 @@ def test_sigterm_lets_a_quick_batch_finish(make_world: MakeWorld, provider: Prov
         worker = world.celery.embed(concurrency=1)
         provider.wait_for(waiting=1)
         worker.send(signal.SIGTERM)
-    worker.process.wait(20)
+    assert worker.wait(20) is not None
     assert world.queue.status().completed == 10
     assert len(provider.journal) == 1
     assert world.queue.census.workers() == [], "it said good-bye to the census"

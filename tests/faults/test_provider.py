@@ -6,7 +6,7 @@ import pytest
 
 from neo4j_queue.mock_provider import Limits, ProviderServer, Reply, error
 from tests.celery.conftest import MakeWorld, World
-from tests.celery_processes import CeleryProcess
+from tests.celery_processes import LoggedProcess
 from tests.waiting import wait_until
 
 BATCH = 20
@@ -15,7 +15,7 @@ OUTAGE_S = 8.0
 SLOTS = 4
 
 
-def two_workers(world: World) -> list[CeleryProcess]:
+def two_workers(world: World) -> list[LoggedProcess]:
     """Four pool processes in two embed workers."""
     world.celery.control()
     world.celery.beat()

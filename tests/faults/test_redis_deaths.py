@@ -84,7 +84,7 @@ def test_a_worker_outlives_a_redis_that_dies_with_messages_outstanding(
             os.kill(pid, signal.SIGCONT)
         services.redis.start()
         world.drained(within_s=60)
-        ended = [process.name for process in (control, beat, worker) if process.process.poll() is not None]
+        ended = [process.name for process in (control, beat, worker) if process.exit_code() is not None]
         assert not ended, f"death {death} of Redis was that of {ended}"
     all_embedded(world, 10 * DEATHS)
     # A pool process that was asked to end would wait half a minute for the main process to hear of the batches that
