@@ -14,9 +14,7 @@ Mangle = Callable[[dict[str, Any]], Body]
 class Reply:
     """One answer. `body` None means the normal one for the inputs, which `mangle` may spoil.
 
-    `latency_s` passes before the first byte; then the header comes, at `drip_header_s` seconds per byte, and
-    the body, at `drip_s` seconds per byte. `silent` sends nothing at all, `hang_up` closes the connection
-    instead.
+    `latency_s` passes before the first byte. `silent` sends nothing at all, `hang_up` closes the connection instead.
     """
 
     status: int = 200
@@ -24,8 +22,6 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     latency_s: float | None = None
-    drip_s: float = 0.0
-    drip_header_s: float = 0.0
     silent: bool = False
     hang_up: bool = False
     mangle: Mangle | None = None

@@ -6,8 +6,6 @@
         server.reply_to_text("poison", error(400))                    # requests with such an input
         server.limits = Limits(max_inputs=100)                        # answers 400 or 429 above
         server.mishaps = Mishaps(failed=0.01)                         # one in a hundred, of those within the limits
-        with server.held():                                           # requests wait at a gate
-            server.wait_for(waiting=1)
         server.journal                                                # every request so far
 
 A reply for a text beats one for the next request, which beats the one for always, which beats the limits.
@@ -20,12 +18,11 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from neo4j_queue.mock_provider.handler import SILENCE_MAX_S, HttpServer, shut
+from neo4j_queue.mock_provider.handler import Handler, HttpServer, shut
 from neo4j_queue.mock_provider.journal import Counter, Counts, Request, vector_for
 from neo4j_queue.mock_provider.limits import Limits, SlidingWindow, over_size
 from neo4j_queue.mock_provider.mishaps import Mishaps
@@ -43,6 +40,9 @@ class ProviderServer:
     `retry_after`: a 429 of ours says how long to wait. `mishaps` are drawn by `seed`, in the order of the requests.
     Without `keep_journal` requests are only counted, so that it may run for ever.
     """
+
+    # What serves a connection.
+    handler: type[Handler] = Handler
 
     def __init__(
         self,
@@ -72,19 +72,15 @@ class ProviderServer:
         self.clock = clock
         self._keep_journal = keep_journal
         self._chance = random.Random(seed)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._always: Reply | None = None
         self._next: deque[Reply] = deque()
-        self._by_number: dict[int, Reply] = {}
         self._by_text: dict[str, Reply] = {}
         self._seen: list[Request] = []
         self._taken = 0
         self._counter = Counter()
         self._window = SlidingWindow()
         self._running = 0
-        self._waiting = 0
-        self._gate = threading.Event()
-        self._gate.set()
         self._stopping = threading.Event()
         self._connections: set[socket.socket] = set()
         self._http = HttpServer(self, host, port)
@@ -98,10 +94,9 @@ class ProviderServer:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._gate.set()
         self._http.shutdown()
         self._http.server_close()
-        with self._changed:
+        with self._lock:
             connections = list(self._connections)
         for connection in connections:
             shut(connection)
@@ -123,64 +118,27 @@ class ProviderServer:
 
     def reply_next(self, *replies: Reply) -> None:
         """The next requests get these, one each."""
-        with self._changed:
+        with self._lock:
             self._next.extend(replies)
 
     def reply_always(self, reply: Reply | None) -> None:
         """Every request gets this, until it is set to None."""
-        with self._changed:
+        with self._lock:
             self._always = reply
-
-    def reply_to_number(self, number: int, reply: Reply) -> None:
-        """The n-th request of this server's life gets this; 1 is the first."""
-        with self._changed:
-            self._by_number[number] = reply
 
     def reply_to_text(self, fragment: str, reply: Reply | None) -> None:
         """Every request with an input that contains the fragment gets this; None forgets it."""
-        with self._changed:
+        with self._lock:
             self._by_text.pop(fragment, None)
             if reply is not None:
                 self._by_text[fragment] = reply
-
-    def close_gate(self) -> None:
-        """From now on requests are taken, entered in the journal, and wait before they are answered."""
-        self._gate.clear()
-
-    def open_gate(self) -> None:
-        """Lets all waiting requests go on."""
-        self._gate.set()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """The gate is closed inside the block."""
-        self.close_gate()
-        try:
-            yield
-        finally:
-            self.open_gate()
-
-    def reset(self) -> None:
-        """Forgets the program, the limits, the counts and the journal, and opens the gate."""
-        with self._changed:
-            self._always = None
-            self._next.clear()
-            self._by_number.clear()
-            self._by_text.clear()
-            self._seen.clear()
-            self._taken = 0
-            self._counter = Counter()
-            self._window = SlidingWindow()
-            self.limits = Limits()
-            self.mishaps = Mishaps()
-        self._gate.set()
 
     # --- journal
 
     @property
     def journal(self) -> list[Request]:
         """All requests so far, in the order in which they came; empty without `keep_journal`."""
-        with self._changed:
+        with self._lock:
             return list(self._seen)
 
     @property
@@ -188,37 +146,10 @@ class ProviderServer:
         """All inputs of all requests, in order."""
         return [text for request in self.journal for text in request.inputs]
 
-    @property
-    def max_concurrency(self) -> int:
-        """The most requests that ever ran at once."""
-        return max((request.concurrency for request in self.journal), default=0)
-
     def counts(self) -> Counts:
         """Everything so far in numbers, with or without a journal."""
-        with self._changed:
+        with self._lock:
             return self._counter.counts()
-
-    def wait_for(
-        self, *, requests: int = 0, waiting: int = 0, finished: int = 0, timeout_s: float = 20.0
-    ) -> None:
-        """Waits until so many requests came, so many stand at the gate, and so many have ended.
-
-        By the journal, which a client's answer may precede by a moment. Raises `TimeoutError`.
-        """
-
-        def ended() -> int:
-            return sum(request.finished_at is not None for request in self._seen)
-
-        with self._changed:
-            reached = self._changed.wait_for(
-                lambda: len(self._seen) >= requests and self._waiting >= waiting and ended() >= finished,
-                timeout_s,
-            )
-            if not reached:
-                raise TimeoutError(
-                    f"{len(self._seen)} requests of {requests}, {self._waiting} waiting of {waiting}, "
-                    f"{ended()} finished of {finished}"
-                )
 
     def most_in_any(self, interval_s: float) -> int:
         """The largest number of requests in any sliding interval of this length, by the journal."""
@@ -236,7 +167,7 @@ class ProviderServer:
         self, inputs: tuple[str, ...], body: Mapping[str, Any], headers: Mapping[str, str], client_port: int
     ) -> tuple[Request, Reply]:
         """Enters a request in the journal and decides its reply."""
-        with self._changed:
+        with self._lock:
             self._running += 1
             self._taken += 1
             request = Request(
@@ -257,15 +188,12 @@ class ProviderServer:
             if self.rate_headers and self.limits.of_rate:
                 rate = self._window.headers(request.at, self.limits)
                 reply = replace(reply, headers={**rate, **reply.headers})
-            self._changed.notify_all()
         return request, reply
 
     def _decide(self, request: Request) -> Reply:
         for fragment, reply in self._by_text.items():
             if any(fragment in text for text in request.inputs):
                 return reply
-        if request.number in self._by_number:
-            return self._by_number.pop(request.number)
         if self._next:
             return self._next.popleft()
         return self._always or over_size(request, self.limits) or self._over_rate(request) or self._mishap()
@@ -286,17 +214,9 @@ class ProviderServer:
     def _with_wait(self, reply: Reply, wait_s: float) -> Reply:
         return replace(reply, headers={"Retry-After": f"{wait_s:.3f}"}) if self.retry_after else reply
 
-    def pass_gate(self) -> None:
-        """Waits at the gate, if it is closed."""
-        if self._gate.is_set():
-            return
-        with self._changed:
-            self._waiting += 1
-            self._changed.notify_all()
-        self._gate.wait(SILENCE_MAX_S)
-        with self._changed:
-            self._waiting -= 1
-            self._changed.notify_all()
+    def delay(self, reply: Reply) -> None:
+        """Lets the latency of a reply pass."""
+        self.pause(self.latency_s if reply.latency_s is None else reply.latency_s)
 
     def pause(self, seconds: float) -> None:
         """Lets time pass; ends at once when the server stops."""
@@ -305,14 +225,13 @@ class ProviderServer:
 
     def finished(self, request: Request, status: int | None) -> None:
         """Completes the journal's entry."""
-        with self._changed:
+        with self._lock:
             self._running -= 1
             if status is not None:
                 self._counter.answered(status)
             done = replace(request, status=status, finished_at=self.clock())
-            if request.number <= len(self._seen) and self._seen[request.number - 1].at == request.at:
+            if self._keep_journal:
                 self._seen[request.number - 1] = done
-            self._changed.notify_all()
 
     def normal_answer(self, request: Request, *, as_base64: bool) -> dict[str, Any]:
         """What a healthy provider says."""
@@ -328,10 +247,10 @@ class ProviderServer:
 
     def connected(self, connection: socket.socket) -> None:
         """Remembers a connection, so that stopping can end it."""
-        with self._changed:
+        with self._lock:
             self._connections.add(connection)
 
     def disconnected(self, connection: socket.socket) -> None:
         """Forgets a connection."""
-        with self._changed:
+        with self._lock:
             self._connections.discard(connection)

@@ -12,11 +12,11 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
 from tests.celery_processes import ROOT, StartedProcesses
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 # Leases short enough that a test can see them run out, long enough for a busy machine to start work in time.

@@ -9,9 +9,9 @@ import pytest
 
 from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.jobs import JobRequest
-from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue.leases import Worker
 from tests.celery.conftest import REFUSED, Run, World
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 STATUS_KEYS = [

@@ -8,9 +8,10 @@ import pytest
 import redis
 
 from neo4j_queue.embedders import open_embedder
-from neo4j_queue.mock_provider import ProviderServer, error
+from neo4j_queue.mock_provider import error
 from tasks.nudge import INTERVAL_S
 from tests.celery.conftest import MakeWorld
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 DRAIN_S = 60.0

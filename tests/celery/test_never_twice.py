@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.schema import migrate_graph
 from neo4j_queue.schema.indexes import indexes
 from tests.celery.conftest import MakeWorld, World
+from tests.provider import ProviderServer
 
 # `NEVER_TWICE_ENTITIES=20000` for the figure; the usual number shows the same in a few seconds.
 ENTITIES = int(os.environ.get("NEVER_TWICE_ENTITIES", "2000"))

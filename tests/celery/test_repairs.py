@@ -5,9 +5,9 @@ import socket
 import urllib.request
 from typing import Any
 
-from neo4j_queue.mock_provider import ProviderServer
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import LoggedProcess
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 DRAIN_S = 60.0

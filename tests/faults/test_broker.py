@@ -13,11 +13,11 @@ from kombu.exceptions import OperationalError
 from structlog.testing import capture_logs
 
 from neo4j_queue.local_services import LocalServices
-from neo4j_queue.mock_provider import ProviderServer
 from tasks import dispatch, lifecycle, resources
 from tests.celery.conftest import MakeWorld
 from tests.faultkit import TcpProxy
 from tests.faults.test_processes import all_embedded
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 

@@ -8,9 +8,10 @@ import time
 import pytest
 import redis
 
-from neo4j_queue.mock_provider import ProviderServer, error
+from neo4j_queue.mock_provider import error
 from tasks.broker import MOST_WAITING, MOST_WISHES
 from tests.celery.conftest import MakeWorld, World
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 DRAIN_S = 90.0

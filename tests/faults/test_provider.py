@@ -4,9 +4,10 @@ import time
 
 import pytest
 
-from neo4j_queue.mock_provider import Limits, ProviderServer, Reply, error
+from neo4j_queue.mock_provider import Limits, Reply, error
 from tests.celery.conftest import MakeWorld, World
 from tests.celery_processes import LoggedProcess
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 BATCH = 20

@@ -3,8 +3,8 @@
 import redis
 from celery import Celery
 
-from neo4j_queue.mock_provider import ProviderServer
 from tests.celery.conftest import SHORT, MakeWorld
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 # Several turns on any machine: some four thousand a second were the most that was seen.

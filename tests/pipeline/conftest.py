@@ -11,12 +11,12 @@ from neo4j_queue.database import Database
 from neo4j_queue.embedders import Embedder, open_embedder
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
-from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.conftest import MakeSettings
+from tests.provider import ProviderServer
 
 
 @dataclass

@@ -18,10 +18,11 @@ import redis
 from neo4j_queue.database import Database
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import LocalServices
-from neo4j_queue.mock_provider import ProviderServer, error
+from neo4j_queue.mock_provider import error
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.celery_processes import ROOT
+from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
 # Two cores that others use too: loading and draining 5,800 entities took up to two minutes there.

@@ -15,8 +15,9 @@ from neo4j_queue.embedders.deadline import http_client, total_deadline
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, WrongWidth, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.mock_provider import MANGLES, ProviderServer, Reply, error, mangled, vector_for
+from neo4j_queue.mock_provider import MANGLES, Reply, error, mangled, vector_for
 from neo4j_queue.providers import CUSTOM
+from tests.provider import Drip, ProviderServer
 
 DIMENSIONS = 8
 TEXTS = ["Name: Ada\nType: person", "Name: Bob\nType: person", "日本語 😀"]
@@ -277,9 +278,9 @@ def test_rate_headers_are_in_the_answer(server: ProviderServer, make: Make) -> N
     "reply",
     [
         Reply(silent=True),
-        Reply(drip_s=0.2),
-        Reply(drip_header_s=0.2),
-        Reply(status=500, body={"error": {"message": "x" * 1_000}}, drip_s=0.2),
+        Drip(body_s=0.2),
+        Drip(header_s=0.2),
+        Drip(status=500, body={"error": {"message": "x" * 1_000}}, body_s=0.2),
     ],
     ids=["silent", "dripping body", "dripping header", "dripping error"],
 )

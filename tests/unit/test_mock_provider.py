@@ -14,18 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from neo4j_queue.errors.rate_headers import duration_s
-from neo4j_queue.mock_provider import (
-    MANGLES,
-    Limits,
-    Mishaps,
-    ProviderServer,
-    Reply,
-    error,
-    mangled,
-    tokens_of,
-    vector_for,
-)
+from neo4j_queue.mock_provider import MANGLES, Limits, Mishaps, Reply, error, mangled, tokens_of, vector_for
 from neo4j_queue.mock_provider.limits import duration
+from tests.provider import Drip, ProviderServer
 from tests.waiting import wait_until
 
 
@@ -77,17 +68,16 @@ def test_vectors_have_unit_length_and_differ() -> None:
     assert vector_for("a", 8) == vector_for("a", 8) != vector_for("b", 8)
 
 
-def test_replies_are_chosen_by_text_then_number_then_order_then_always(server: ProviderServer) -> None:
+def test_replies_are_chosen_by_text_then_order_then_always(server: ProviderServer) -> None:
     server.reply_always(error(500))
     server.reply_next(error(503))
-    server.reply_to_number(2, error(404))
     server.reply_to_text("poison", error(400))
 
-    statuses = [ask(server, text).status for text in ("poisoned", "x", "x", "x", "a poison")]
+    statuses = [ask(server, text).status for text in ("poisoned", "x", "x", "a poison")]
     server.reply_to_text("poison", None)
     server.reply_always(None)
 
-    assert statuses == [400, 404, 503, 500, 400]
+    assert statuses == [400, 503, 500, 400]
     assert ask(server, "poison").status == 200
 
 
@@ -178,7 +168,7 @@ def test_a_silent_server_and_a_hang_up(server: ProviderServer) -> None:
 
 
 def test_a_dripping_answer_lasts_longer_than_any_single_read(server: ProviderServer) -> None:
-    server.reply_next(Reply(body=b'{"slow": 1}', drip_s=0.15))
+    server.reply_next(Drip(body=b'{"slow": 1}', body_s=0.15))
 
     started = time.monotonic()
     assert ask(server, "a", timeout_s=1.2).body == {"slow": 1}
@@ -379,16 +369,6 @@ def test_the_most_requests_of_any_interval() -> None:
         assert server.most_in_any(1.1) == 3
         assert server.most_in_any(10.0) == 5
         assert server.most_in_any(100.0) == 7
-
-
-def test_a_reset_forgets_everything(server: ProviderServer) -> None:
-    server.reply_always(error(500))
-    server.close_gate()
-    server.limits = Limits(max_inputs=1)
-    server.reset()
-
-    assert ask(server, "a", "b").status == 200
-    assert [request.number for request in server.journal] == [1]
 
 
 def test_stopping_frees_waiting_requests_and_the_port() -> None:
