@@ -53,13 +53,16 @@ def http_client(timeout_s: float) -> httpx2.Client:
     """
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_S)
     client = DefaultHttpxClient(timeout=timeout_s, limits=limits, follow_redirects=False)
-    transports = [client._transport, *client._mounts.values()]
-    for transport in transports:
-        if isinstance(transport, httpx2.HTTPTransport):
-            # There is no public way to give the client a network backend and keep its proxies. Reading the
-            # attribute first makes a renamed one fail loudly instead of losing the deadline in silence.
-            pool = transport._pool
-            pool._network_backend = _Backend(pool._network_backend)
+    for transport in [client._transport, *client._mounts.values()]:
+        if transport is None:
+            continue  # a host of NO_PROXY: it has the client's own transport
+        if not isinstance(transport, httpx2.HTTPTransport):
+            raise TypeError(f"there is no total deadline below a {type(transport).__name__}")
+        # The pools take a network backend, but the client's transport has no argument for one; a transport of ours
+        # would have to repeat its proxies, its TLS and its translation of errors. So the client has an upper bound in
+        # pyproject.toml, and reading the attribute first makes a renamed one fail instead of losing the deadline.
+        pool = transport._pool
+        pool._network_backend = _Backend(pool._network_backend)
     return client
 
 
