@@ -10,6 +10,7 @@ from neo4j import ManagedTransaction
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph.accepted import check_name, check_properties, check_type, checked_key
 from neo4j_queue.graph.entities import (
     Change,
     Coverage,
@@ -24,7 +25,6 @@ from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.graph.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.jobs import PRIORITY_DEFAULT
-from neo4j_queue.names import RESERVED_PROPERTIES
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
 
@@ -147,14 +147,17 @@ class EntityGraph(EntityVectors):
         self, name: str, properties: Mapping[str, Any], *, priority: int = PRIORITY_DEFAULT
     ) -> EntityResult:
         """Merges properties into an entity; None removes one, another key renames it. Raises EntityNotFound."""
-        self._check(properties)
+        check_name(name)
+        check_properties(name, properties)
         if self.key in properties:
-            self._uid(properties[self.key])
+            checked_key(properties[self.key], self.key)
         changed = {name: dict(properties)}
         return self._only(name, self._change(lambda tx: self._merge(tx, "update", changed), priority))
 
     def add_observations(self, name: str, observations: Sequence[str]) -> list[str]:
         """Appends those observations that the entity has not yet, and returns them. Raises EntityNotFound."""
+
+        check_properties(name, {"observations": list(observations)})
 
         def added(there: list[str]) -> list[str]:
             return [each for each in dict.fromkeys(observations) if each not in there]
@@ -171,6 +174,7 @@ class EntityGraph(EntityVectors):
 
     def delete_entity(self, name: str, *, soft: bool = False) -> None:
         """Deletes an entity and its relationships; `soft` sets `validTo` instead. Raises EntityNotFound."""
+        check_name(name)
         query = self._statement("soft_delete" if soft else "delete")
         if not self.database.write(query, uid=name)[0]["deleted"]:
             raise EntityNotFound(name)
@@ -178,14 +182,21 @@ class EntityGraph(EntityVectors):
     def create_relations(self, relations: Iterable[Relation | tuple[str, str, str]]) -> None:
         """Relates entities (source, type, target) in one transaction; what is there already stays.
 
-        Raises EntityNotFound when an end of any of them is not there; then none is created.
+        Raises EntityNotFound when an end of any of them is not there, and ValueError for a type that the server
+        cannot hold; then none is created. Any other text is a type, whatever it looks like.
         """
         wanted = [each if isinstance(each, Relation) else Relation(*each) for each in relations]
-        wanted.sort(key=lambda each: (each.type, each.source, each.target))
+        for each in wanted:
+            check_name(each.source)
+            check_name(each.target)
+            check_type(each)
+        # The order is the lock order, as of `_merge`.
+        wanted.sort(key=lambda each: (each.source, each.target, each.type))
         self.database.transaction(lambda tx: self._relate(tx, wanted))
 
     def get_entity(self, name: str) -> Entity:
         """A current entity, without its vector. Raises EntityNotFound."""
+        check_name(name)
         found = self.database.read(self._statement("get"), uid=name)
         if not found:
             raise EntityNotFound(name)
@@ -253,6 +264,7 @@ class EntityGraph(EntityVectors):
         choose: Callable[[list[str]], list[str]],
         apply: Callable[[list[str], list[str]], list[str]],
     ) -> list[str]:
+        check_name(name)
         chosen: list[str] = []
 
         def work(tx: ManagedTransaction) -> list[Row]:
@@ -270,16 +282,15 @@ class EntityGraph(EntityVectors):
         return chosen
 
     def _relate(self, tx: ManagedTransaction, relations: Sequence[Relation]) -> None:
-        for kind in dict.fromkeys(each.type for each in relations):
-            of_kind = [each for each in relations if each.type == kind]
-            batch = Bulk(
-                {"at": at, "source": each.source, "target": each.target} for at, each in enumerate(of_kind)
-            )
-            done = {row["at"] for row in rows(tx, self._statement("relate", type=kind), rows=batch)}
-            for at, each in enumerate(of_kind):
-                if at not in done:
-                    there = {text["uid"] for text in self._current(tx, (each.source, each.target))}
-                    raise EntityNotFound(each.source if each.source not in there else each.target)
+        batch = Bulk(
+            {"at": at, "source": each.source, "type": each.type, "target": each.target}
+            for at, each in enumerate(relations)
+        )
+        done = {row["at"] for row in rows(tx, self._statement("relate"), rows=batch)}
+        for at, each in enumerate(relations):
+            if at not in done:
+                there = {text["uid"] for text in self._current(tx, (each.source, each.target))}
+                raise EntityNotFound(each.source if each.source not in there else each.target)
 
     def _current(self, tx: ManagedTransaction, uids: Sequence[str]) -> list[Row]:
         found = packed(tx, self._statement("read_texts"), uids=list(uids), properties=[])
@@ -298,19 +309,9 @@ class EntityGraph(EntityVectors):
                 properties["observations"] = list(entity.observations)
         else:
             properties = dict(entity)
-        self._check(properties)
-        return self._uid(properties.pop(self.key, None)), properties
-
-    def _uid(self, value: Any) -> str:
-        if not isinstance(value, str) or not value:
-            raise ValueError(f"an entity needs a text in `{self.key}`")
-        return value
-
-    @staticmethod
-    def _check(properties: Mapping[str, Any]) -> None:
-        reserved = sorted(RESERVED_PROPERTIES & properties.keys())
-        if reserved:
-            raise ValueError(f"written by the vector write or the soft delete alone: {', '.join(reserved)}")
+        uid = checked_key(properties.pop(self.key, None), self.key)
+        check_properties(uid, properties)
+        return uid, properties
 
     @staticmethod
     def _only(name: str, written: Mapping[str, T]) -> T:

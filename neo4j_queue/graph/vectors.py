@@ -10,6 +10,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.graph.accepted import check_name
 from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.graph.keys import without_key
 from neo4j_queue.names import OUTBOX_LABEL
@@ -75,6 +76,7 @@ class EntityVectors:
 
     def get_text(self, name: str) -> EntityText:
         """The text of a current entity. Raises EntityNotFound."""
+        check_name(name)
         for text in self.read_texts([name]):
             if not text.deleted:
                 return text

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import structlog
 from neo4j.exceptions import Neo4jError
 
-from neo4j_queue.cypher import quote, statement
+from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.names import OUTBOX_LABEL
@@ -181,6 +181,7 @@ def _create_words(database: Database, schema: GraphSchema, there: Mapping[str, I
         return None
     if index is not None:
         database.write(statement("schema/drop_index", name=schema.text_index))
-    query = statement("schema/entity_words", index=schema.text_index, label=schema.label)
-    listed = ", ".join(f"n.{quote(name)}" for name in schema.properties)
-    return create_index(database, schema.text_index, query.replace("__PROPERTIES__", listed))
+    query = statement(
+        "schema/entity_words", index=schema.text_index, label=schema.label, properties=schema.properties
+    )
+    return create_index(database, schema.text_index, query)

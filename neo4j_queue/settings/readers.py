@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticUseDefault
 
+from neo4j_queue.cypher import unquotable
 from neo4j_queue.wellformed import is_well_formed
 
 DATABASE_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -23,6 +24,8 @@ WHOLE = re.compile(r"[0-9]{1,18}")
 DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
 TRUE_WORDS = ("true", "1", "yes", "on")
 FALSE_WORDS = ("false", "0", "no", "off")
+# Indexes are named after label and key together, and that must be a name too.
+NAME_MAX = 250
 PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 
 
@@ -215,6 +218,10 @@ def without_password(text: str) -> str:
 
 def _quotable(name: str) -> str:
     """A name that stands between back-ticks in every statement, also in those that people copy from advice."""
+    if reason := unquotable(name):
+        raise ValueError(f"must be {reason}")
+    if len(name) > NAME_MAX:
+        raise ValueError(f"must be a name of at most {NAME_MAX} characters")
     if "`" in name:
         raise ValueError("must be a name without a back-tick")
     return name

@@ -30,7 +30,7 @@ NOT_A_DATABASE = [
     "bolt://h h",
 ]
 NOT_A_NAME = ["  ", "a\tb"]
-NOT_IN_THE_GRAPH = [*NOT_A_NAME, "back`tick"]
+NOT_IN_THE_GRAPH = [*NOT_A_NAME, "back`tick", r"a\u0060b", r"a\\u0060b", "a\x7fb", "x " * 125 + "xx"]
 NOT_DIMENSIONS = [*NOT_WHOLE, "0", "4097"]
 
 # Every variable with values that must be refused. A variable that is missing here fails the test below.
@@ -80,10 +80,18 @@ WRONG: dict[str, list[str]] = {
     "EMBED_SHUTDOWN_GRACE_MS": [*NOT_WHOLE, "30001"],
     "EMBED_ENTITY_LABEL": [*NOT_IN_THE_GRAPH, "EmbedPending", "EmbedJob"],
     "EMBED_ENTITY_KEY": [*NOT_IN_THE_GRAPH, "embedding_hash", "validTo"],
-    "EMBED_TEXT_PROPERTIES": ["name,", ",", "a,,b", "a\tb", "name,embedding_truncated", "name,back`tick"],
+    "EMBED_TEXT_PROPERTIES": [
+        "name,",
+        ",",
+        "a,,b",
+        "a\tb",
+        "name,embedding_truncated",
+        "name,back`tick",
+        r"name,a\u0060b",
+    ],
     "EMBED_TEXT_TEMPLATE": [
         *("{name", "name}", "{}", "no property", "{name!r}", "{name:>10}", "{a{b}}"),
-        *("{name} {embedded_at}", "{name} {back`tick}"),
+        *("{name} {embedded_at}", "{name} {back`tick}", r"{name} {a\u0060b}"),
     ],
     "LOG_LEVEL": ["LOUD", "WARN"],
     "LOG_FORMAT": ["xml"],

@@ -1,4 +1,4 @@
-// The full-text index that search falls back on. The loader's caller fills in the list of properties.
+// The full-text index that search falls back on.
 // parameters: none
 // rows:       none
 // locks:      schema

@@ -1,0 +1,71 @@
+"""What callers may write: keys, properties and types that the graph can hold. A refusal names the entry."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from neo4j_queue.cypher import NAME_MAX
+from neo4j_queue.graph.entities import Relation
+from neo4j_queue.names import RESERVED_PROPERTIES
+from neo4j_queue.wellformed import is_well_formed
+
+# An index of the server holds about 8,160 bytes for one node. The jobs' index has the model and the version beside the
+# key, so a longer one could be stored and never be queued.
+KEY_BYTES = 8_000
+# Of what is quoted in a message.
+SHOWN = 80
+
+
+def checked_key(value: Any, key: str) -> str:
+    """The key of an entity. Raises ValueError for what cannot name one."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"an entity needs a text in `{key}`, not {_shown(value)}")
+    if not is_well_formed(value):
+        raise ValueError(f"the `{key}` {_shown(value)} holds half of a character, which cannot be stored")
+    size = len(value.encode())
+    if size > KEY_BYTES:
+        raise ValueError(
+            f"the `{key}` {_shown(value)} has {size:,} bytes, more than the {KEY_BYTES:,} that indexes take"
+        )
+    return value
+
+
+def check_name(uid: str) -> None:
+    """Raises ValueError for a key that no entity can have and that the driver cannot send."""
+    if not is_well_formed(uid):
+        raise ValueError(f"entity {_shown(uid)}: half of a character stands in its key")
+
+
+def check_properties(uid: str, properties: Mapping[str, Any]) -> None:
+    """Raises ValueError for a property that is this library's own or that the server cannot store."""
+    reserved = sorted(name for name in properties if name in RESERVED_PROPERTIES)
+    if reserved:
+        raise ValueError(
+            f"entity {_shown(uid)}: written by the vector write or the soft delete alone: {', '.join(reserved)}"
+        )
+    for name, value in properties.items():
+        if not isinstance(name, str) or not name or "\0" in name or not is_well_formed(name):
+            raise ValueError(f"entity {_shown(uid)}: {_shown(name)} cannot be the name of a property")
+        texts = value if isinstance(value, list | tuple) else (value,)
+        if not all(is_well_formed(text) for text in texts if isinstance(text, str)):
+            raise ValueError(
+                f"entity {_shown(uid)}: `{name}` holds half of a character, which cannot be stored"
+            )
+
+
+def check_type(relation: Relation) -> None:
+    """Raises ValueError for what cannot be the type of a relation; any other text can, whatever it looks like."""
+    kind: object = relation.type
+    # The server refuses an empty type and a nul, and keeps each new type for good: a page of text is a mistake.
+    if not isinstance(kind, str) or not kind.strip() or "\0" in kind or not is_well_formed(kind):
+        wanted = "a text that is not blank, without nul characters and halves of characters"
+    elif len(kind) > NAME_MAX:
+        wanted = f"a text of at most {NAME_MAX:,} characters"
+    else:
+        return
+    ends = f"{_shown(relation.source)} -> {_shown(relation.target)}"
+    raise ValueError(f"the type of the relation {ends} must be {wanted}: {_shown(kind)}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
