@@ -55,7 +55,7 @@ class FaultKind(StrEnum):
     STORE = "store"  # Neo4j is busy or away, the driver's retries did not help: release, charge nothing, a short rest
     STORE_BROKEN = "store_broken"  # Neo4j reports damage of its own: release and halt the queue
     # Nobody foresaw it: permanent, with the class name. One of a statement on the graph is narrowed down first
-    # (`narrowing`), so that it is a verdict only about whom it is to blame on.
+    # (`pipeline/graph_calls.py`), so that it is a verdict only about whom it is to blame on.
     UNKNOWN = "unknown"
 
 

@@ -1,23 +1,22 @@
-"""The state of one leased batch while it is worked on, and what is told of it afterwards."""
+"""One leased batch: what it is (`BatchRun`), what became of its jobs so far (`Ledger`), and the same in numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from neo4j_queue.errors import Fault
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.pipeline.provider_call import Sent
-from neo4j_queue.pipeline.vector_sources import Saved
-from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement, Start
+from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement
 from neo4j_queue.queue.settle import SettleTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What became of one batch, in numbers of jobs; `refused` when the work was not begun.
+    """What became of one batch, in numbers of jobs; `refused`: why it was not started.
 
     `inputs` were sent (parts of a refused request again); `saved_*` are the jobs that needed none (see `Saved`).
-    `wanted`: whether more should be leased now, as far as is known.
+    `wanted`: more may be leased now.
     """
 
     token: str
@@ -42,39 +41,45 @@ class Summary:
 
 
 @dataclass(slots=True)
-class BatchRun:
-    """The state of one batch between its steps. A job in `open` has no verdict yet.
+class Saved:
+    """Jobs that needed no input of their own, by why: their text was another job's of the batch, its vector was still
+    in this process, or stood on another entity; or the entity's own vector was fresh."""
 
-    `rest` is the fault because of which the open ones stay so, `unproven` are those that failed while nothing passed:
-    the fault may be everybody's. `current` has the texts that superseded others, by entity.
-    """
+    in_batch: int = 0
+    cached: int = 0
+    other_entity: int = 0
+    current: int = 0
 
-    token: str
-    began: float
-    jobs: dict[str, LeasedJob] = field(default_factory=dict)
-    probe: bool = False
-    open: dict[str, LeasedJob] = field(default_factory=dict)
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.in_batch + self.cached + self.other_entity + self.current
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What became of the jobs of a batch. A job in `open` has no verdict yet; `rest` is the fault that keeps it so."""
+
+    open: dict[str, LeasedJob]
     rest: Fault | None = None
-    texts: dict[str, EntityText] = field(default_factory=dict)
     completed: list[Completion] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
+    # Jobs that failed while nothing passed: the fault may be the provider's or the graph's, and not theirs.
     unproven: set[str] = field(default_factory=set)
-    current: dict[str, Sequence[EntityText]] = field(default_factory=dict)
+
+    # The texts that superseded others, by entity, and the entities whose vector was found fresh.
+    successors: dict[str, Sequence[EntityText]] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
+
+    # By job id: the text that a vector was looked for, and whether the vector was had without a request.
+    texts: dict[str, EntityText] = field(default_factory=dict)
+    copied: dict[str, bool] = field(default_factory=dict)
     sent: Sent = field(default_factory=Sent)
     saved: Saved = field(default_factory=Saved)
-    # Of the jobs whose vector was wanted: did it come from elsewhere than the provider?
-    copied: dict[str, bool] = field(default_factory=dict)
 
     # The settlement that was begun (it may have been interrupted), and whether it is stored.
     settling: SettleTransaction | None = None
     settled: bool = False
-
-    def begin(self, start: Start) -> None:
-        """The jobs were won."""
-        self.jobs = {job.id: job for job in start.jobs}
-        self.open = dict(self.jobs)
-        self.probe = start.probe
 
     def complete(self, job: LeasedJob, outcome: Outcome) -> None:
         """The job is done, in this way."""
@@ -82,9 +87,9 @@ class BatchRun:
         self.completed.append(Completion(job.id, outcome, self.copied.get(job.id, False)))
 
     def supersede(self, job: LeasedJob, current: Sequence[EntityText]) -> None:
-        """The job is done, for the entity has this text now."""
+        """The job is done, for the entity has these texts now."""
         self.complete(job, Outcome.SUPERSEDED)
-        self.current[job.entity_uid] = current
+        self.successors[job.entity_uid] = current
 
     def fail(self, job: LeasedJob, fault: Fault, *, proven: bool = True) -> None:
         """The job met a fault that counts an attempt. `proven`: what failed for it passed for others."""
@@ -95,18 +100,37 @@ class BatchRun:
 
     @property
     def doubt(self) -> Fault | None:
-        """The first fault that may be everybody's."""
+        """The first fault that may not be the job's own."""
         return next((failure.fault for failure in self.failed if failure.job.id in self.unproven), None)
 
     def acquit(self) -> None:
-        """Takes the verdicts back that are not proven: their jobs are open again."""
+        """Takes back the verdicts that are not proven: their jobs are open again."""
         acquitted = [failure.job for failure in self.failed if failure.job.id in self.unproven]
         self.failed = [failure for failure in self.failed if failure.job.id not in self.unproven]
         self.open |= {job.id: job for job in acquitted}
 
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """The work on one started lease. `probe`: it is to find out whether the provider works again; `began`: seconds of
+    the pipeline's monotonic clock."""
+
+    token: str
+    jobs: Mapping[str, LeasedJob]
+    probe: bool
+    began: float
+    ledger: Ledger
+
+    @classmethod
+    def of(cls, token: str, jobs: Sequence[LeasedJob], *, probe: bool, began: float) -> "BatchRun":
+        """A run in which no job has a verdict yet."""
+        by_id = {job.id: job for job in jobs}
+        return cls(token, by_id, probe, began, Ledger(dict(by_id)))
+
     def summary(self, settlement: Settlement, duration_ms: int, *, queued: bool) -> Summary:
-        """What became of it, as it was stored; `queued`: it queued jobs afterwards."""
-        ended = [c.outcome for c in self.completed if c.job_id in settlement.completed]
+        """What became of it, as it was stored; `queued`: jobs were queued after the settlement."""
+        ledger = self.ledger
+        ended = [c.outcome for c in ledger.completed if c.job_id in settlement.completed]
         for_good = sum(stored.reason is not None for stored in settlement.failed)
         return Summary(
             token=self.token,
@@ -119,12 +143,12 @@ class BatchRun:
             retried=len(settlement.failed) - for_good,
             released=len(settlement.released),
             lost=len(settlement.lost),
-            requests=self.sent.requests,
-            inputs=self.sent.inputs,
-            saved_in_batch=self.saved.in_batch,
-            saved_cached=self.saved.cached,
-            saved_other_entity=self.saved.other_entity,
-            saved_current=self.saved.current,
+            requests=ledger.sent.requests,
+            inputs=ledger.sent.inputs,
+            saved_in_batch=ledger.saved.in_batch,
+            saved_cached=ledger.saved.cached,
+            saved_other_entity=ledger.saved.other_entity,
+            saved_current=ledger.saved.current,
             duration_ms=duration_ms,
             wanted=queued or settlement.more_due is not False,
         )

@@ -16,7 +16,7 @@ from neo4j_queue.queue.provider_limits import Reporter
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
-# Faults that stop the queue until a person has looked, and faults that only make it rest. Both charge nothing.
+# Faults that stop the queue until a person resumes it.
 HALTING = frozenset({FaultKind.CONFIGURATION, FaultKind.STORE_BROKEN})
 
 
@@ -28,76 +28,78 @@ class Finish:
         queue: EmbedQueue,
         graph: EntityGraph,
         embedder: Embedder,
-        journal: JobLog,
+        log: JobLog,
         monotonic: Callable[[], float],
         interruptions: tuple[type[BaseException], ...],
     ) -> None:
         self._queue = queue
         self._graph = graph
         self._model = embedder.model
-        self._log = journal
+        self._log = log
         self._monotonic = monotonic
         self._interruptions = interruptions
         self._reporter = Reporter()
 
-    def settle(self, work: BatchRun, because: str | None = None) -> Settlement:
+    def settle(self, run: BatchRun, because: str | None = None) -> Settlement:
         """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.
 
         It may be repeated when it was interrupted: everything in it is fenced, or harmless when it is done twice.
         """
-        if work.settling is None:
-            self._enqueue_current(work)
-            fault, delay_ms = self._report(work)
-            verdicts = Verdicts(work.completed, work.failed, tuple(work.open), fault, delay_ms)
-            spent = work.sent.spent(self._monotonic(), work.saved.total)
-            work.settling = self._queue.settling(work.token, verdicts, spent=spent)
-        settlement = work.settling.store(self._queue.database)
-        work.settled = True
-        fault = work.settling.verdicts.release_fault
+        if run.ledger.settling is None:
+            self._enqueue_current(run)
+            fault, delay_ms = self._report(run)
+            verdicts = Verdicts(
+                run.ledger.completed, run.ledger.failed, tuple(run.ledger.open), fault, delay_ms
+            )
+            spent = run.ledger.sent.spent(self._monotonic(), run.ledger.saved.total)
+            run.ledger.settling = self._queue.settling(run.token, verdicts, spent=spent)
+        settlement = run.ledger.settling.store(self._queue.database)
+        run.ledger.settled = True
+        fault = run.ledger.settling.verdicts.release_fault
         self._log.settled(
-            work,
-            work.settling.verdicts,
+            run,
+            run.ledger.settling.verdicts,
             settlement,
-            duration_ms=self.elapsed_ms(work),
+            duration_ms=self.elapsed_ms(run),
             because=because or (fault.kind.value if fault else None),
         )
-        if settlement.troubled and work.sent.answers and not work.unproven:
-            ended = self._queue.control.provider_works(work.token)
+        if settlement.troubled and run.ledger.sent.answers and not run.ledger.unproven:
+            ended = self._queue.control.provider_works(run.token)
             if ended is not None:
                 self._log.recovered(ended)
-        report = self._reporter.worth_telling(work.sent, self._monotonic())
+        report = self._reporter.worth_telling(run.ledger.sent, self._monotonic())
         if report is not None:
             self._queue.control.provider_reported(report)
         return settlement
 
-    def elapsed_ms(self, work: BatchRun) -> int:
+    def elapsed_ms(self, run: BatchRun) -> int:
         """How long the batch has been worked on."""
-        return round((self._monotonic() - work.began) * 1000)
+        return round((self._monotonic() - run.began) * 1000)
 
     # -- superseded jobs -----------------------------------------------------------------------------------
 
-    def _enqueue_current(self, work: BatchRun) -> None:
-        """Sees to a job for each text that superseded one of ours, before that is ended: whatever dies in between, and
-        whoever interrupts, a job stands for every entity."""
-        ours = {(job.entity_uid, job.model, job.version) for job in work.jobs.values()}
-        requests = self._requests(text for texts in work.current.values() for text in texts)
+    def _enqueue_current(self, run: BatchRun) -> None:
+        """Queues a job for each text that superseded one of ours, before the superseded job is ended: a job stands for
+        every entity, whatever dies or is interrupted in between."""
+        ours = {(job.entity_uid, job.model, job.version) for job in run.jobs.values()}
+        requests = self._requests(text for texts in run.ledger.successors.values() for text in texts)
         self._enqueue([r for r in requests if (r.entity_uid, r.model, r.version) not in ours])
 
-    def look_again(self, work: BatchRun) -> bool:
-        """After the settlement: takes entities out of the outbox, and looks once more at those of superseded jobs.
-        Says whether it queued any.
+    def look_again(self, run: BatchRun) -> bool:
+        """After the settlement: takes entities out of the outbox, and reads those of superseded jobs once more. True if
+        it queued any.
 
-        A text may have changed back since it was read, while its old job was still running and stood for it (A -> B ->
-        A): whoever changed it was told that it has a job. Whoever changes it from now on finds that job ended, and
-        queues it again. When the graph does not answer, the sweep does all this.
+        A text may have changed back since it was read (A -> B -> A), while its old job still ran: the change queued
+        nothing then, for a job stood. A change from now on finds that job ended and queues it again. When the graph
+        does not answer, the sweep does all this.
         """
         try:
-            texts = self._graph.read_texts(sorted(work.current))
-            self._graph.clear_pending(sorted(work.fresh))
+            texts = self._graph.read_texts(sorted(run.ledger.successors))
+            self._graph.clear_pending(sorted(run.ledger.fresh))
         except self._interruptions:
             raise
         except Exception as error:  # noqa: BLE001 - the jobs are settled, whatever this is
-            self._log.left_to_sweep(len(work.current) + len(work.fresh), error)
+            self._log.left_to_sweep(len(run.ledger.successors) + len(run.ledger.fresh), error)
             return False
         requests = self._requests(texts)
         self._enqueue(requests)
@@ -112,40 +114,40 @@ class Finish:
 
     # -- what all workers are told -------------------------------------------------------------------------
 
-    def _report(self, work: BatchRun) -> tuple[Fault | None, int]:
+    def _report(self, run: BatchRun) -> tuple[Fault | None, int]:
         """Tells the queue what happened to this lease, as far as it concerns all workers.
 
-        Returns the fault because of which open jobs are released, and the delay (ms) after which they are due.
-        Whoever lost the lease restrains nobody: his news may be older than the repair of what he met.
+        Returns the fault because of which open jobs are released, and the delay (ms) after which they are due. A batch
+        that lost its lease must not pause the queue: its error may already be fixed.
         """
-        fault = work.rest
+        fault = run.ledger.rest
         if fault is None:
-            return self._report_doubt(work, work.doubt)
+            return self._report_doubt(run, run.ledger.doubt)
         if fault.kind in TROUBLE_OF:
             # Nothing passed, or the provider said so itself: one such answer is enough.
-            return self._report_trouble(work, fault, to_open=1)
-        if work.token in self._queue.heartbeat({work.token: list(work.jobs)}):
+            return self._report_trouble(run, fault, to_open=1)
+        if run.token in self._queue.heartbeat({run.token: list(run.jobs)}):
             self._restrain(fault)
         return fault, 0
 
-    def _report_doubt(self, work: BatchRun, doubt: Fault | None) -> tuple[Fault | None, int]:
-        """Failures of which nobody knows whose they are: verdicts, as long as there are few in a row.
+    def _report_doubt(self, run: BatchRun, doubt: Fault | None) -> tuple[Fault | None, int]:
+        """Failures that may be the provider's are verdicts about their jobs as long as there are few in a row.
 
-        While the provider is in trouble they are its own: a probe that fails is news of that, whatever it fails of.
+        While the provider is in trouble they count as its own: so does a failed probe, whatever it failed of.
         """
         if doubt is None:
             return None, 0
-        fault, delay_ms = self._report_trouble(work, doubt.as_outage(), to_open=FAILURES_TO_OPEN)
-        return (None, 0) if work.doubt else (fault, delay_ms)
+        fault, delay_ms = self._report_trouble(run, doubt.as_outage(), to_open=FAILURES_TO_OPEN)
+        return (None, 0) if run.ledger.doubt else (fault, delay_ms)
 
-    def _report_trouble(self, work: BatchRun, fault: Fault, *, to_open: int) -> tuple[Fault, int]:
-        news = self._queue.control.provider_failed(work.token, list(work.jobs), fault, to_open=to_open)
+    def _report_trouble(self, run: BatchRun, fault: Fault, *, to_open: int) -> tuple[Fault, int]:
+        news = self._queue.control.provider_failed(run.token, list(run.jobs), fault, to_open=to_open)
         if news is None:
             return fault, 0
         if news.begins:
             self._log.paused(news.wait_ms / 1000, fault)
         if fault.kind is FaultKind.OUTAGE and not news.charged:
-            work.acquit()
+            run.ledger.acquit()
         return fault, news.release_delay_ms
 
     def _restrain(self, fault: Fault) -> None:

@@ -56,7 +56,7 @@ class JobLog:
     def released(
         self, token: str, job_ids: Collection[str], why: str, jobs: Mapping[str, LeasedJob] | None = None
     ) -> None:
-        """Jobs given back unjudged, with their entities when they were known (the work had begun)."""
+        """Jobs given back unjudged, with their entities when they were known (the batch had started)."""
         if job_ids:
             ids = sorted(job_ids)
             log.info(
@@ -111,7 +111,7 @@ class JobLog:
 
     def settled(
         self,
-        work: BatchRun,
+        run: BatchRun,
         verdicts: Verdicts,
         settlement: Settlement,
         *,
@@ -119,10 +119,10 @@ class JobLog:
         because: str | None,
     ) -> None:
         """One line per verdict, one per group of released or lost jobs, one per change of health."""
-        token = work.token
+        token = run.token
         for done in verdicts.completed:
             if done.job_id in settlement.completed:
-                job = work.jobs[done.job_id]
+                job = run.jobs[done.job_id]
                 log.info(
                     "embedding_job_completed",
                     job_id=job.id,
@@ -133,7 +133,7 @@ class JobLog:
                     outcome=done.outcome,
                     duration_ms=duration_ms,
                     embedding_size=self._dimensions if done.outcome in WITH_VECTOR else None,
-                    cache=_cache(work.copied.get(job.id)),
+                    cache=_cache(run.ledger.copied.get(job.id)),
                 )
         told: dict[str | None, str] = {}
         for failed in settlement.failed:
@@ -141,8 +141,8 @@ class JobLog:
             first = told.setdefault(stack, job_id)
             if stack is not None and first != job_id:
                 stack = _told_before(stack, first)
-            self._failed(token, failed, stack, work.texts.get(job_id), work.copied.get(job_id))
-        self.released(token, settlement.released, because or "not finished", work.jobs)
+            self._failed(token, failed, stack, run.ledger.texts.get(job_id), run.ledger.copied.get(job_id))
+        self.released(token, settlement.released, because or "not finished", run.jobs)
         if settlement.lost:
             log.warning(
                 "lease_lost", lease_token=token, count=len(settlement.lost), ids=sorted(settlement.lost)
@@ -193,12 +193,12 @@ class JobLog:
 
 
 def _told_before(stack: str, job_id: str) -> str:
-    """The stack of a job that failed by the same request as another one: 8,000 characters each say nothing more."""
+    """The stack of a job that failed by the same request as another one: its 8,000 characters would say nothing new."""
     return f"as of job {job_id}: {stack.strip().rpartition(chr(10))[2]}"
 
 
 def _cache(copied: bool | None) -> str | None:
-    """Whether the vector was had without a request; None = it was not looked for."""
+    """Whether the vector was had without a request; None if none was looked for."""
     return None if copied is None else "hit" if copied else "miss"
 
 

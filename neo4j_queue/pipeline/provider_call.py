@@ -1,8 +1,8 @@
 """Asking the provider for vectors: each text once, and one bad text does not hurt the others.
 
-A refused request is halved until the texts to blame are alone (bisection). A text is only to blame when a sibling
-of the same request passes; when nothing passes, the endpoint is at fault and nobody is judged. The one text of a probe
-has no sibling: it is given one.
+A refused request is halved until the texts to blame are alone (bisection). A text is to blame only if a sibling of the
+same request passes; when nothing passes, the endpoint is at fault and no text is judged. The one text of a probe has no
+sibling: it is given one.
 """
 
 import math
@@ -12,13 +12,16 @@ from dataclasses import dataclass, field
 from neo4j_queue.embedders import Answer, Embedder
 from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
+from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Spent
 from neo4j_queue.text import estimate_tokens
 
 # Faults that are a verdict about the texts of the request: an attempt is counted.
 JUDGING = frozenset({FaultKind.ITEM, FaultKind.OUTAGE, FaultKind.ANSWER, FaultKind.UNKNOWN})
-# What a provider that works takes from anybody.
+# A text that every provider takes.
 SIBLING = "hello"
+
+Vector = Sequence[float]
 
 
 @dataclass(slots=True)
@@ -46,46 +49,61 @@ class Sent:
         return Spent(self.requests, self.est_tokens, ago, self.inputs, saved)
 
 
-@dataclass(slots=True)
-class Asked:
-    """For each text its vector, or its fault, or neither (not judged: the batch rests because of `rest`)."""
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    """What became of one text: its vector, or the fault that it met, or neither (`UNJUDGED`).
 
-    vectors: list[list[float] | None]
-    faults: list[Fault | None]
-    rest: Fault | None = None
+    `copied`: the vector was had without a request. `proven`: what failed for this text passed for others.
+    """
+
+    vector: Vector | None = None
+    fault: Fault | None = None
+    copied: bool = False
+    proven: bool = False
+
+
+UNJUDGED = TextResult()
 
 
 @dataclass(slots=True)
 class ProviderCall:
-    """The requests of one lease. `reserve` books one more request on the rate budget, or refuses.
+    """The requests of one lease (that of a `probe`?), booked on its rate budget.
 
-    `probe`: find out whether the provider works again. `interruptions` are no faults, and go on.
+    `rest` is the fault because of which further texts stay unjudged. `interruptions` are no faults, and are raised.
     """
 
     embedder: Embedder
-    reserve: Callable[[], bool]
-    monotonic: Callable[[], float]
+    queue: EmbedQueue
+    token: str
+    probe: bool
     sent: Sent
-    probe: bool = False
+    monotonic: Callable[[], float]
     interruptions: tuple[type[BaseException], ...] = ()
+    rest: Fault | None = None
     _vectors: dict[str, list[float]] = field(default_factory=dict)
     _faults: dict[str, Fault] = field(default_factory=dict)
-    _rest: Fault | None = None
     _allowed: int = 0
 
-    def ask(self, texts: Sequence[str]) -> Asked:
-        """Vectors or faults for `texts`, duplicates asked for once.
+    def ask(self, texts: Sequence[str]) -> dict[str, TextResult]:
+        """A result for each of `texts` that was judged; duplicates are asked for once.
 
         The lease has booked one request. Texts that would not fit into it stay unjudged (their sizes were planned
-        at the lease, so this is rare); parts of a refused request ask `reserve` first, and so does a second call.
+        at the lease, so this is rare); parts of a refused request are booked first, and so is a second call.
         """
-        if self._rest is None and (not self.sent.requests or self.reserve()):
+        if self.rest is None and (not self.sent.requests or self._book()):
             self._ask(self._fitting(list(dict.fromkeys(texts))))
-        return Asked(
-            [self._vectors.get(text) for text in texts],
-            [self._faults.get(text) for text in texts],
-            self._rest,
-        )
+        return {text: result for text in texts if (result := self._result(text)) is not UNJUDGED}
+
+    def _result(self, text: str) -> TextResult:
+        if (fault := self._faults.get(text)) is not None:
+            proven = fault.kind is not FaultKind.OUTAGE and self.sent.answers > 0
+            return TextResult(fault=fault, proven=proven)
+        vector = self._vectors.get(text)
+        return UNJUDGED if vector is None else TextResult(vector)
+
+    def _book(self) -> bool:
+        """Books one more request; False when the budget is used up, or the queue rests."""
+        return self.queue.reserve(self.token, probe=self.probe)
 
     def _ask(self, texts: Sequence[str]) -> None:
         # A single bad text among n is found within 2 log2(n) requests; a few more find out that all are refused.
@@ -97,14 +115,16 @@ class ProviderCall:
             self._ask_sibling()
 
     def _ask_sibling(self) -> None:
-        """Is the text of a probe to blame, or is it the provider still? What it takes from anybody shows that.
+        """Finds out whether the text of a probe is to blame, or the provider still: a harmless text is refused by the
+        provider alone.
 
-        Else two texts that are refused for good, and have no others to be tried with, would keep the queue closed.
+        Without it, two texts that are refused for good would keep the queue closed, for none has another to be tried
+        with.
         """
-        if not self.reserve():
+        if not self._book():
             return
         self._request([SIBLING])
-        if self._rest is not None:
+        if self.rest is not None:
             self._faults.clear()
 
     def _fitting(self, texts: list[str]) -> list[str]:
@@ -138,7 +158,7 @@ class ProviderCall:
         if fault.kind in JUDGING:
             self._faults.update(dict.fromkeys(texts, fault))
         else:
-            self._rest = fault
+            self.rest = fault
         return None
 
     def _count(self, answer: Answer, estimated: int) -> None:
@@ -157,7 +177,7 @@ class ProviderCall:
             return
         blamed: list[tuple[str, Fault]] = []
         parts: list[tuple[Sequence[str], Fault]] = [(texts, fault)]
-        while parts and self._rest is None:
+        while parts and self.rest is None:
             part, why = parts.pop()
             if len(part) == 1:
                 blamed.append((part[0], why))
@@ -169,13 +189,13 @@ class ProviderCall:
                     parts.append((half, refused))
         if any(text in self._vectors for text in texts):
             self._faults.update(blamed)
-        elif self._rest is None:
-            self._rest = fault.as_outage()
+        elif self.rest is None:
+            self.rest = fault.as_outage()
 
     def _ask_part(self, texts: Sequence[str]) -> Fault | None:
-        if self._rest is not None:
+        if self.rest is not None:
             return None
-        if self._allowed <= 0 or not self.reserve():
+        if self._allowed <= 0 or not self._book():
             return None
         self._allowed -= 1
         return self._request(texts)

@@ -1,4 +1,4 @@
-"""How due jobs become provider requests: by count, by estimated model tokens, and apart from what kills workers."""
+"""The plan of provider requests: due jobs cut into batches by count, by estimated model tokens and by lost workers."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ class Bounds:
     """The most that one provider request may carry; `tokens` None = not bounded.
 
     `crashes` is the number of lost workers that a job survives (`EMBED_JOB_MAX_CRASHES`); `input_tokens` the most that
-    one text is charged: a longer one is cut to it, or not sent at all.
+    one text is charged: a longer text is cut to it, or not sent.
     """
 
     inputs: int
@@ -23,7 +23,7 @@ class Bounds:
 
     @classmethod
     def of(cls, profile: Profile, crashes: int) -> Self:
-        """The bounds that a provider's limits mean."""
+        """The bounds of a provider's profile."""
         return cls(profile.max_inputs, profile.max_request_tokens, crashes, profile.max_input_tokens)
 
     def charge(self, est_tokens: int, factor: float) -> int:
@@ -37,8 +37,8 @@ class Bounds:
     def inputs_after(self, crashes: int) -> int:
         """How many jobs that lost this many workers may share a batch.
 
-        Any of them may be the one that kills workers. The batch shrinks with each crash and is a single job at
-        the last one, so that the culprit ends alone and its neighbours never reach the limit.
+        Any of them may be the one that kills workers. The batch shrinks with each crash, to a single job at the last
+        one: the culprit ends alone, and its neighbours never reach the limit.
         """
         if crashes <= 0:
             return self.inputs
@@ -48,7 +48,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A due job, as the planning sees it. `text` stands for its text (its content version); "" is like no other."""
+    """A due job, as the plan sees it. `text` is the content version of its text; "" is equal to no other."""
 
     id: str
     est_tokens: int = 0
@@ -58,7 +58,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The jobs of one request, in the order in which they were due, and the different texts among them."""
+    """The jobs of one request in the order in which they were due, and their different texts."""
 
     ids: tuple[str, ...]
     est_tokens: int
@@ -86,7 +86,7 @@ class _Open:
         return bounds.tokens is None or self.est_tokens + candidate.est_tokens <= bounds.tokens
 
     def has_room(self, bounds: Bounds) -> bool:
-        """Twins of a text are one input, but each is a job to lock and to write, so they count all the same."""
+        """Jobs of one text are one input, but each is a job to lock and to write, so every one counts."""
         return len(self.ids) < bounds.inputs_after(self.crashes)
 
     def closed(self) -> Batch:
@@ -96,12 +96,12 @@ class _Open:
 def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
     """Cuts candidates into batches within `bounds`, keeping their order among those of the same crash count.
 
-    The batches come in the order of their first jobs: when only some of them can be leased, whoever was due first
-    is among them, suspect or not. A text that is over the token bound by itself is a batch of its own: whether
-    the provider takes it is for the provider to say.
+    The batches come in the order of their first jobs: when only some of them can be leased, the job that was due first
+    is among them, suspect or not. A text over the token bound is a batch of its own: the provider decides whether it
+    takes the text.
 
-    Jobs of the same text go into one batch, where the text is asked for once. A twin that finds no room there, or
-    has another crash count, is in no batch: it waits until the vector is stored.
+    Jobs of the same text go into one batch, where the text is asked for once. One that finds no room there, or has
+    another crash count, is in no batch: it waits until the vector is stored.
     """
     batches: list[_Open] = []
     filling: dict[int, _Open] = {}

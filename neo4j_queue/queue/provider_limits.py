@@ -1,4 +1,4 @@
-"""What workers learn about the provider's account from its answers, and when it is worth telling all others.
+"""What workers learn about the provider's account from its answers, and when they report it to all others.
 
 A provider names its real limits in its answers, and counts tokens in its own way. Each worker keeps what it saw and
 writes it to the control node when it is new or getting old; lease transactions judge by it.
@@ -9,15 +9,15 @@ from typing import Protocol
 
 from neo4j_queue.errors.rate_headers import RateHeaders
 
-# Limits in headers are per minute, as their senders document. A report that was not renewed for ten minutes counts
-# no more: a limit may have been raised, or the provider changed.
+# Limits in headers are per minute, as their senders document. A report counts for ten minutes: then a limit may have
+# been raised, or the provider changed.
 WINDOW_MS = 60_000
 GOOD_FOR_MS = 600_000
 RENEW_AFTER_S = 60.0
-# The factor follows a change of the texts within some ten requests, and is told when it is a tenth off.
+# The factor follows a change of the texts within some ten requests, and is reported when it is a tenth off.
 SMOOTHING = 0.2
 WORTH_TELLING = 0.1
-# Beyond these a server counts something else than tokens.
+# A server whose factor is outside of these counts something other than tokens.
 FACTOR_MIN, FACTOR_MAX = 0.25, 8.0
 
 
@@ -31,7 +31,7 @@ class ProviderReport:
 
 
 class Sent(Protocol):
-    """What a batch sent, as far as it matters here (`asking.Sent`)."""
+    """The part of a batch's requests that a report is made of (`pipeline.provider_call.Sent`)."""
 
     rate: RateHeaders | None
     estimated: int
@@ -39,16 +39,16 @@ class Sent(Protocol):
 
 
 class Reporter:
-    """One worker process's memory of what it saw and told."""
+    """What one worker process saw and reported."""
 
     def __init__(self) -> None:
         self._factor: float | None = None
-        # Nothing was told, which says: no limits, and an estimate that is right.
+        # No report means: no limits, and an estimate that is right.
         self._told = ProviderReport()
         self._told_at = 0.0
 
     def worth_telling(self, sent: Sent, now: float) -> ProviderReport | None:
-        """A report when a batch showed something new, or something known that is due again.
+        """A report if a batch showed something new, or if a known limit is due to be renewed; otherwise None.
 
         `now` is a monotonic clock's reading in seconds.
         """
@@ -56,7 +56,7 @@ class Reporter:
             seen = min(max(sent.charged / sent.estimated, FACTOR_MIN), FACTOR_MAX)
             before = seen if self._factor is None else self._factor
             self._factor = before + SMOOTHING * (seen - before)
-        # A limit of zero would be a wait without an end; whoever means it answers 429.
+        # A limit of zero would be a wait without an end; a server that means it answers 429.
         requests = (sent.rate.limit_requests or None) if sent.rate else None
         tokens = (sent.rate.limit_tokens or None) if sent.rate else None
         report = ProviderReport(requests, tokens, self._factor or 1.0)

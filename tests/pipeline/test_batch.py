@@ -339,7 +339,7 @@ def test_health_follows_the_verdicts(bench: Bench) -> None:
 
 
 def test_blank_and_too_long_texts_say_nothing_about_the_provider(make_bench: MakeBench) -> None:
-    """C14: their jobs fail, and nobody was asked. Guard: `UNASKED` in `Settling._marks`; without it, six failures in a
+    """C14: their jobs fail unasked. Guard: `UNASKED` in `SettleTransaction._marks`; without it, six failures in a
     row."""
     bench = make_bench(embed_input_tokens=100, embed_long_texts="fail")
     bench.graph.recipe = bench.graph.recipe.of_properties(["text"])

@@ -102,7 +102,7 @@ def test_a_settlement_that_is_interrupted_at_its_commit_is_told_as_it_was_stored
 ) -> None:
     """The commit takes place, its answer is not waited for.
 
-    Guard: `before` in `Settling.store`. Without it a line says that the lease was lost, and none that the job ended.
+    Guard: `before` in `SettleTransaction.store`. Without it the log says "lease lost", not how the job ended.
     """
     bench = slow.bench
     slow.proxy.delay(Direction.DOWN, 0.2)
@@ -147,8 +147,8 @@ def test_a_time_limit_is_no_fault_of_what_it_interrupts(
 ) -> None:
     """The soft limit is an ordinary exception.
 
-    Guard: `except interruptions` before each `except Exception`. Without that of `Asking` the job fails for good, with
-    the limit as its error.
+    Guard: `except interruptions` before each `except Exception`. Without that of `ProviderCall` the job fails
+    for good, with the limit as its error.
     """
     bench.create("a")
     bench.graph.database.write("MATCH (n:Entity {name: 'a'}) REMOVE n:EmbedPending")
@@ -194,7 +194,7 @@ def test_an_outage_that_was_met_before_the_interruption_is_still_told(
 ) -> None:
     """Interrupted in the settlement of a rate limit: all workers rest all the same, and the second one settles.
 
-    Guard: `Work.rest`. Without it the repetition knows no reason to rest.
+    Guard: `Ledger.rest`. Without it the repetition knows no reason to rest.
     """
     bench.create("a")
     bench.provider.reply_next(error(429))

@@ -42,7 +42,7 @@ def test_a_job_that_ends_without_a_vector_has_no_size(bench: Bench, lines: Lines
 
 
 def test_a_failed_job_says_which_limits_are_in_force(make_bench: MakeBench, lines: Lines) -> None:
-    """Guard: `rate_limiter` that the pipeline gives its journal."""
+    """Guard: `rate_limiter` that the pipeline gives its log."""
     bench = make_bench(embedding_rate_limit_tokens=600, embedding_rate_limit_model_tokens=50_000)
     bench.create("a")
     bench.provider.reply_always(error(500))

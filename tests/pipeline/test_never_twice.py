@@ -13,8 +13,7 @@ from neo4j_queue.graph.search import QueryEmbedder
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.mock_provider import error, vector_for
-from neo4j_queue.pipeline import Pipeline
-from neo4j_queue.pipeline import pipeline as pipelines
+from neo4j_queue.pipeline import Pipeline, graph_calls
 from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.queue.budget import RateBudget
 from tests.pipeline.conftest import Bench, MakeBench
@@ -69,7 +68,7 @@ def twins(bench: Bench) -> Bench:
 
 
 def test_an_entity_of_a_known_text_gets_the_vector_that_is_there(twins: Bench) -> None:
-    """Guard: the copies in `Sourcing.get`. Without them a second request is seen."""
+    """Guard: the copies in `VectorSources.get`. Without them a second request is seen."""
     describe(twins, second="one", third="one", other="two")
     (summary,) = twins.step()
     assert (summary.embedded, summary.requests) == (3, 1)
@@ -145,7 +144,7 @@ def test_a_lost_vector_is_asked_for_again(twins: Bench) -> None:
 
 
 def test_a_copied_vector_says_nothing_about_the_provider(twins: Bench) -> None:
-    """Guard: `copied` in `Settling._marks`. Without it the failures in a row are forgotten."""
+    """Guard: `copied` in `SettleTransaction._marks`. Without it the failures in a row are forgotten."""
     describe(twins, a="a", b="b", c="c", d="d", e="e")
     twins.provider.reply_next(error(503))
     twins.step()
@@ -204,7 +203,7 @@ def run_with_the_graph_away(bench: Bench, *, failures: int, cache: VectorCache) 
             bench.graph.database = away
         worker.join(60)
         bench.graph.database = real
-    assert len(rests) == min(failures, len(pipelines.WRITE_RETRIES_S))
+    assert len(rests) == min(failures, len(graph_calls.WRITE_RETRIES_S))
     (summary,) = summaries
     return summary
 

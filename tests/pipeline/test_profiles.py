@@ -1,4 +1,4 @@
-"""Requests keep to the provider's limits (C7): against a server that enforces them, for every profile."""
+"""Requests keep to the provider's limits (C7): against a server that enforces them, without an endy profile."""
 
 import random
 
@@ -74,7 +74,7 @@ def test_a_server_that_enforces_the_limits_never_refuses(make_bench: MakeBench, 
     """What is planned is what fits: nothing refused, nothing left over for another request.
 
     Guards: the cut (without it: 400 for the long texts), the bounds of the plan (with either of them doubled: texts
-    are left over) and behind them `Asking._fitting` (with both doubled: 400 for the batches).
+    are left over) and behind them `ProviderCall._fitting` (with both doubled: 400 for the batches).
     """
     profile = PROFILES[name]
     bench = make_bench(embedding_profile=name, embed_batch_size=None)

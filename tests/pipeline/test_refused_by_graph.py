@@ -79,7 +79,7 @@ def test_an_entity_that_cannot_be_written_hurts_no_other(
 ) -> None:
     """One request, 99 vectors, one verdict.
 
-    Guard: `narrowed` in `_write`. Without it all are released, due at once, and paid for again without an end.
+    Guard: `isolate` in `GraphCalls.write`. Without it all are released, due at once, and paid for again without an end.
     """
     unique("embedding_hash")
     documents(bench, 100, "e042")
@@ -98,7 +98,7 @@ def test_an_entity_that_cannot_be_written_hurts_no_other(
 
 
 def test_several_that_stand_together_are_found(bench: Bench, unique: Unique) -> None:
-    """Guard: the parts of `narrowed` are every second one. Cut in the middle, a few are found and the rest waits."""
+    """Guard: the parts of `isolate` are every second one. Cut in the middle, a few are found and the rest waits."""
     unique("embedding_hash")
     documents(bench, 64, *names(6))
     (summary,) = bench.step()
@@ -127,7 +127,7 @@ def test_more_to_blame_than_are_looked_for_at_once_are_found_by_and_by(
 def test_when_none_can_be_written_it_is_the_graph_and_the_queue_rests(bench: Bench, unique: Unique) -> None:
     """Nobody is judged, the rests grow, and each of them costs one request of one text, until the graph takes vectors.
 
-    Guard: `as_outage` in `narrowed`. Without it the batch is leased again at once, for ever.
+    Guard: `as_outage` in `isolate`. Without it the batch is leased again at once, without an end.
     """
     unique("embedding_model")
     documents(bench, 50, embedding_model=bench.embedder.model)
@@ -161,7 +161,7 @@ def test_single_entities_that_cannot_be_written_are_verdicts_until_there_are_fiv
 ) -> None:
     """Batches of one: what nobody else passed may be the graph.
 
-    Guard: `proven=` in `_narrowly`. Without it all twenty are dead letters.
+    Guard: `proven=` in `Pipeline._refuse`. Without it all twenty are dead letters.
     """
     unique("embedding_model")
     bench = make_bench(embed_batch_size=1)
@@ -174,7 +174,7 @@ def test_single_entities_that_cannot_be_written_are_verdicts_until_there_are_fiv
 
 
 def test_an_entity_that_cannot_be_read_hurts_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guard: `narrowed` in `_read`."""
+    """Guard: `isolate` in `GraphCalls.read`."""
     bench.create(*names(20))
     refuse(monkeypatch, "read_wanted", lambda versions: "e007" in versions)
     (summary,) = bench.step()
@@ -193,7 +193,7 @@ def test_when_none_can_be_read_nothing_is_paid(bench: Bench, monkeypatch: pytest
 def test_an_entity_whose_old_vector_cannot_be_removed_hurts_no_other(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blank texts. Guard: `narrowed` in `_end_blank`."""
+    """Blank texts. Guard: `isolate` in `GraphCalls.remove`."""
     bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
     bench.graph.create_entities({"name": name, "description": " "} for name in names(8))
     bench.graph.create_entities([{"name": "worded", "description": "words"}])
@@ -205,7 +205,7 @@ def test_an_entity_whose_old_vector_cannot_be_removed_hurts_no_other(
 
 
 def test_a_copy_that_cannot_be_read_is_asked_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guard: `_copies` narrows. Without it the batch is given back, without an end."""
+    """Guard: `isolate` in `GraphCalls.copies`. Without it the batch is given back, without an end."""
     bench.graph.recipe = bench.graph.recipe.of_properties(["description"])
     bench.graph.create_entities({"name": name, "description": f"about {name}"} for name in names(4))
     bench.step()
@@ -230,7 +230,7 @@ def test_a_graph_that_goes_away_in_between_keeps_what_passed(
 
 
 def test_a_value_that_the_driver_cannot_read_is_no_part_of_the_text(bench: Bench) -> None:
-    """Guard: `text._readable`. Without it the text is another one at each reading, and each is a new job, for ever."""
+    """Guard: `text._readable`. Without it the text is another one at each reading and a new job, without an end."""
     bench.create("a", "b")
     bench.graph.database.write("MATCH (n:Entity {name: 'a'}) SET n.observations = date('+10000-01-01')")
     bench.queue.enqueue(bench.text("a").request(bench.embedder.model))
@@ -245,7 +245,7 @@ def test_a_value_that_the_driver_cannot_read_is_no_part_of_the_text(bench: Bench
 def test_a_fault_that_nobody_foresaw_in_the_sources_makes_the_queue_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in no statement and about no entity. Guard: `as_outage` in `_work`. Without it the batch spins."""
+    """Guard: `as_outage` in `Pipeline._vectors`. Without it the batch spins."""
     bench.create(*names(3))
 
     def fail(*_: Any) -> None:

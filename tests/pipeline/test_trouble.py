@@ -70,7 +70,7 @@ def test_one_probe_of_one_job_per_rest_and_it_is_charged_nothing(bench: Bench) -
 def test_a_provider_that_fails_every_text_in_any_way_keeps_the_backlog(bench: Bench, reply: Reply) -> None:
     """Whatever a probe fails of: the rest grows, nothing is charged, and the next probe is another job.
 
-    Guard: `doubt` in `Ending._report`. Without it each probe ends its job, and the next one is leased at once.
+    Guard: `doubt` in `Finish._report`. Without it each probe ends its job, and the next one is leased at once.
     """
     bench.create(*names(6 * BATCH))
     bench.provider.reply_always(error(500))
@@ -99,7 +99,7 @@ def test_a_provider_that_fails_every_text_in_any_way_keeps_the_backlog(bench: Be
 
 
 def test_a_bad_text_as_the_probe_does_not_keep_a_provider_closed_that_works(bench: Bench) -> None:
-    """Guard: `Asking._ask_sibling`. Without it one probe more is needed, and two bad texts by themselves never end."""
+    """Guard: `ProviderCall._ask_sibling`. Without it one probe more is needed, and two bad texts alone never end."""
     bench.create("poison")
     bench.create(*names(5 * BATCH))
     bench.provider.reply_always(error(500))
@@ -156,7 +156,7 @@ def test_a_bad_probe_without_budget_for_a_sibling_is_followed_by_another_job(mak
 def test_refusals_of_single_texts_are_verdicts_until_there_are_five_in_a_row(make_bench: MakeBench) -> None:
     """Requests of one text, to an endpoint that refuses everything: it costs five jobs, not the backlog.
 
-    Guard: `proven` in `Pipeline._work`. Without it all twenty fail for good.
+    Guard: `proven` in `ProviderCall._result`. Without it all twenty fail for good.
     """
     bench = make_bench(embed_batch_size=1)
     bench.create(*names(20))

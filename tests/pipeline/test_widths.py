@@ -33,7 +33,7 @@ def provider_of(bench: Bench) -> Finding:
 def test_a_width_that_no_vector_has_halts_after_one_request(bench: Bench) -> None:
     """No vector is stored, nothing is charged, and `resume` goes on once model and settings agree.
 
-    Guard: `WrongWidth` in `validated`. Without it three attempts each are charged, and probes go out for ever.
+    Guard: `WrongWidth` in `validated`. Without it three attempts each are charged, and probes go out without an end.
     """
     bench.create(*NAMES)
     bench.provider.reply_always(ALL_NARROW)
