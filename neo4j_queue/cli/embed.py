@@ -1,8 +1,8 @@
 """`enqueue` and `repair`: ask for fresh vectors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -86,9 +86,10 @@ def enqueue(
         output.print_json({**asdict(done), "failed": done.failed})
     else:
         failed = f", {done.failed:,} failed before (`neo4j-queue retry` is for them)" if done.failed else ""
+        refused = f", {done.refused:,} left out (the log names them)" if done.refused else ""
         print(
             f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
-            f"{done.fresh:,} fresh{failed}."
+            f"{done.fresh:,} fresh{failed}{refused}."
         )
     _tell_left_out(graph, done.without_key)
 
@@ -188,13 +189,17 @@ def repair(
     if json:
         output.print_json(answer)
     elif answer["mode"] == "specific":
-        output.print_line(f"{answer['entity']}: {answer['outcome']}, job {answer['job_id']}")
+        output.print_line(f"{answer['entity']}: {answer['did']}, job {answer['job_id']}")
     else:
         for job in answer["jobs"]:
-            output.print_line(f"{job['entity']}: {job['outcome']}, job {job['job_id']}")
+            output.print_line(f"{job['entity']}: {job.get('error') or _became(job)}")
         print(f"{answer['discovered']:,} without a vector found, {answer['newly_scheduled']:,} queued now.")
     if not answer["success"]:
         raise typer.Exit(BAD)
+
+
+def _became(job: Mapping[str, Any]) -> str:
+    return f"{job['outcome']}, job {job['job_id']}"
 
 
 def _tell_missed(graph: "EntityGraph", name: str | None, found: int, limit: int) -> None:

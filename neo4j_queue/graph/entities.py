@@ -64,6 +64,7 @@ class EntityText:
     """The text of an entity as it was read, with the source values it was made of (the fence of its vector).
 
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
+    `embedded`: the entity carries a vector, of whichever text and model.
     `deleted`: the entity is soft-deleted.
     `known`: an entity may carry the vector of this text already (only said where it was asked for).
     `truncated`: `text` is only the beginning of it, as long as the model takes; the hash is that of the whole.
@@ -77,6 +78,7 @@ class EntityText:
     deleted: bool
     truncated: bool = False
     known: bool = False
+    embedded: bool = False
 
     @property
     def version(self) -> str:

@@ -1,8 +1,7 @@
 """The vector side of the graph: which texts there are, whose vector is fresh, and the fenced write."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from neo4j import ManagedTransaction, Record
 
@@ -18,10 +17,26 @@ from neo4j_queue.text import TextRecipe, content_hash
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
 PAGE = 500
+# Entities that one statement passes over in search of those without a vector, where hardly any is: some milliseconds,
+# and where all are, a page of as many texts.
+STEPS = 2_000
+# "All of them" for a statement that wants a bound and has another one.
+EVERY = 2**31
 
 # Only texts are compared, and every key is between these: the last one is no character of any text.
 BEFORE_ALL = ""
 AFTER_ALL = "\U0010ffff"
+
+
+class Walk(NamedTuple):
+    """Texts found on the way through the keys, and the key at which the way goes on; None: it is at its end.
+
+    What it costs is bounded by the entities passed over, not by those found. Entities that share a key are all found in
+    one piece.
+    """
+
+    texts: list[EntityText]
+    last: str | None
 
 
 class EntityVectors:
@@ -183,7 +198,7 @@ class EntityVectors:
 
     def entities_page(self, after: str | None = None, limit: int = PAGE) -> list[EntityText]:
         """The next current entities after this uid, in the order of the key."""
-        return self._texts("entities_page", after=after or BEFORE_ALL, limit=limit)
+        return self._texts("entities_page", after=after or BEFORE_ALL, until=AFTER_ALL, limit=limit)
 
     def get_entities_without_embeddings(self, limit: int = 10, after: str | None = None) -> list[EntityText]:
         """The next current entities without a vector after this uid, at most `limit`, in the order of the key.
@@ -194,8 +209,33 @@ class EntityVectors:
         start = after or BEFORE_ALL
         marked = self._texts("missing_pending_page", after=start, limit=limit)
         until = marked[-1].uid if len(marked) == limit else AFTER_ALL
-        others = self._texts("missing_page", after=start, until=until, limit=limit)
+        others: list[EntityText] = []
+        at: str | None = start
+        while at is not None and at < until and len(others) < limit:
+            end = self._key_after(at, STEPS)
+            bounds = {"after": at, "until": min(end or until, until), "limit": limit - len(others)}
+            others += self._texts("missing_page", pending=False, **bounds)
+            at = end
         return sorted((*marked, *others), key=lambda text: text.uid)[:limit]
+
+    def walk_entities(self, after: str | None, steps: int = PAGE) -> Walk:
+        """Goes `steps` entities on after this uid, in the order of the key, and reads the current ones."""
+        return self._walk("entities_page", after, steps)
+
+    def walk_missing(self, after: str | None, steps: int = STEPS, *, pending: bool = True) -> Walk:
+        """As `walk_entities`; reads the current ones that have no vector. `pending` False: none of the outbox."""
+        return self._walk("missing_page", after, steps, pending=pending)
+
+    def _walk(self, name: str, after: str | None, steps: int, **parameters: Any) -> Walk:
+        start = after or BEFORE_ALL
+        last = self._key_after(start, steps)
+        bounds = {"after": start, "until": last or AFTER_ALL, "limit": EVERY}
+        return Walk(self._texts(name, **bounds, **parameters), last)
+
+    def _key_after(self, after: str, steps: int) -> str | None:
+        """The key that stands so many entities further on; None: there are fewer."""
+        found = self.database.read(self._statement("key_after"), after=after, skip=steps - 1)
+        return found[0]["key"] if found else None
 
     def coverage(self) -> Coverage:
         """How much of the graph has a vector. Walks over the entities: about two seconds for a million."""
@@ -216,9 +256,7 @@ class EntityVectors:
         found = self.database.read_packed(
             self._statement(name), properties=list(self.recipe.properties), **parameters
         )
-        return [
-            replace(self._text(row), deleted=row["deleted"], known=bool(row.get("known"))) for row in found
-        ]
+        return [self._text(row) for row in found]
 
     def _text(self, row: Row) -> EntityText:
         """The text behind one row of a statement that returns uid, source, embedded, hash and model."""
@@ -230,7 +268,9 @@ class EntityVectors:
             content_hash=digest,
             source=tuple(row["source"]),
             fresh=row["embedded"] and row["hash"] == digest and row["model"] == self.model,
-            deleted=False,
+            deleted=row.get("deleted", False),
+            known=bool(row.get("known")),
+            embedded=row["embedded"],
         )
 
 

@@ -25,7 +25,7 @@ from neo4j_queue.queue.budget import RateBudget, RateLimits
 from neo4j_queue.queue.census import Census
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.control import Control
-from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, each_its_own, key_of, merged, pages
+from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, key_of, merged, one_for_each, pages
 from neo4j_queue.queue.lease import LeaseTransaction
 from neo4j_queue.queue.leases import (
     Completion,
@@ -96,20 +96,27 @@ class EmbedQueue:
 
     # -- into the queue ------------------------------------------------------------------------------------
 
-    def enqueue(self, requests: JobRequest | Iterable[JobRequest]) -> list[EnqueueResult]:
+    def enqueue(
+        self, requests: JobRequest | Iterable[JobRequest], *, leave_failed: bool = False
+    ) -> list[EnqueueResult]:
         """One result per request, in their order: `created`, `requeued` or `duplicate`, with the job's id.
 
-        Takes one or thousands. A job that failed is queued again as if new, a completed one only with `force`; a
-        priority is raised, never lowered. Requests that repeat a key within the call get the first one's job.
+        Takes one or thousands. A job that failed is queued again as if new (with `leave_failed` it stays, and the
+        answer is `left_failed`), a completed one only with `force`; a priority is raised, never lowered. Requests that
+        repeat a key within the call get the first one's job. Raises ValueError, and writes nothing, when there can be
+        no job for a request: see `JobRequest.refusal`.
         """
-        wanted = [requests] if isinstance(requests, JobRequest) else list(requests)
+        asked = [requests] if isinstance(requests, JobRequest) else list(requests)
+        for request in asked:
+            if refusal := request.refusal():
+                raise ValueError(refusal)
         found: dict[Key, EnqueueResult] = {}
-        for page in pages(merged(wanted), PAGE):
-            enqueueing = EnqueueTransaction(page, self._retry.max_attempts, self._clock())
+        for page in pages(merged(asked), PAGE):
+            enqueueing = EnqueueTransaction(page, self._retry.max_attempts, leave_failed, self._clock())
             # A repeat answers as the first would have: the ids were drawn before.
             stored = _repeatable(partial(self.database.transaction, enqueueing.run))
             found.update(zip(map(key_of, page), stored, strict=True))
-        return each_its_own(wanted, found)
+        return one_for_each(asked, found)
 
     # -- lease and start -----------------------------------------------------------------------------------
 
@@ -351,6 +358,8 @@ class EmbedQueue:
 
     def states_of(self, requests: Sequence[JobRequest]) -> dict[tuple[str, str], str]:
         """The status of the jobs that stand for these requests, by (entity_uid, version)."""
+        if not requests:
+            return {}
         keys = [{"entity_uid": r.entity_uid, "model": r.model, "version": r.version} for r in requests]
         found = self.database.read_packed(statement("jobs/of_entities"), keys=keys)
         return {(row["entity_uid"], row["version"]): row["status"] for row in found}

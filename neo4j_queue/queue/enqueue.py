@@ -25,10 +25,14 @@ def merged(requests: Sequence[JobRequest]) -> list[JobRequest]:
     forced if any is."""
     kept: dict[Key, JobRequest] = {}
     for request in requests:
-        known = kept.setdefault(key_of(request), request)
+        key = key_of(request)
+        known = kept.setdefault(key, request)
         if known is not request:
-            kept[key_of(request)] = replace(
-                known, priority=max(known.priority, request.priority), force=known.force or request.force
+            kept[key] = replace(
+                known,
+                priority=max(known.priority, request.priority),
+                force=known.force or request.force,
+                due_now=known.due_now or request.due_now,
             )
     return [kept[key] for key in sorted(kept)]
 
@@ -39,11 +43,11 @@ def pages(items: Sequence[T], size: int) -> Iterator[list[T]]:
         yield list(items[first : first + size])
 
 
-def each_its_own(wanted: Sequence[JobRequest], found: Mapping[Key, EnqueueResult]) -> list[EnqueueResult]:
-    """One result per request: whoever repeats a key within the call has a duplicate of the first one's job."""
+def one_for_each(requests: Sequence[JobRequest], found: Mapping[Key, EnqueueResult]) -> list[EnqueueResult]:
+    """One result per request; a request that repeats a key within the call is a duplicate of the first one's job."""
     results: list[EnqueueResult] = []
     seen: set[Key] = set()
-    for request in wanted:
+    for request in requests:
         key = key_of(request)
         first = found[key]
         results.append(
@@ -55,10 +59,14 @@ def each_its_own(wanted: Sequence[JobRequest], found: Mapping[Key, EnqueueResult
 
 @dataclass(frozen=True, slots=True)
 class EnqueueTransaction:
-    """One page of requests with distinct keys. The ids are drawn once, so that a repeat means the same jobs."""
+    """One page of requests with distinct keys. The ids are drawn once, so that a repeat means the same jobs.
+
+    `leave_failed`: a job that failed for good stays failed.
+    """
 
     page: Sequence[JobRequest]
     max_attempts: int
+    leave_failed: bool
     now: int | None
     _drawn: list[dict[str, Any]] = field(init=False, repr=False)
 
@@ -70,37 +78,61 @@ class EnqueueTransaction:
         """The results in the order of the page. Only jobs that may have to change are locked."""
         jobs = self._merge(tx, self._drawn)
         changing = [
-            {**self._drawn[n], "id": job["id"]} for n, job in jobs.items() if _may_change(self._drawn[n], job)
+            {**self._drawn[n], "id": job["id"]}
+            for n, job in jobs.items()
+            if self._may_change(self._drawn[n], job)
         ]
         again = self._requeue(tx, changing)
         gone = [self._drawn[row["row"]] for row in changing if again.get(row["row"]) is None]
-        # The clean-up removed them between the two statements; now the merge makes them anew.
+        # The clean-up removed them: in the middle of the first statement, whose row has no id then, or between the
+        # two. Now the merge makes them anew.
+        gone += [self._drawn[n] for n, job in jobs.items() if job["id"] is None]
         jobs.update(self._merge(tx, gone))
         return [
             EnqueueResult(jobs[n]["id"], request.entity_uid, self._outcome(jobs[n], again))
             for n, request in enumerate(self.page)
         ]
 
-    def _merge(self, tx: ManagedTransaction, wanted: Sequence[dict[str, Any]]) -> dict[int, Row]:
-        """The jobs that stand, by row."""
-        if not wanted:
+    def _merge(self, tx: ManagedTransaction, rows: Sequence[dict[str, Any]]) -> dict[int, Row]:
+        """The job that stands for each row, by row."""
+        if not rows:
             return {}
         common = {"max_attempts": self.max_attempts, "now": self.now}
-        return {job["row"]: job for job in packed(tx, statement("jobs/enqueue"), rows=wanted, **common)}
+        return {job["row"]: job for job in packed(tx, statement("jobs/enqueue"), rows=rows, **common)}
 
-    def _requeue(self, tx: ManagedTransaction, changing: Sequence[dict[str, Any]]) -> dict[int, bool | None]:
+    def _requeue(self, tx: ManagedTransaction, rows: Sequence[dict[str, Any]]) -> dict[int, bool | None]:
         """Which were queued again, by row; None or no entry: gone."""
-        if not changing:
+        if not rows:
             return {}
-        common = {"max_attempts": self.max_attempts, "now": self.now}
+        common = {
+            "max_attempts": self.max_attempts,
+            "leave_failed": self.leave_failed,
+            "now": self.now,
+        }
         return {
-            job["row"]: job["again"] for job in packed(tx, statement("jobs/requeue"), rows=changing, **common)
+            job["row"]: job["again"] for job in packed(tx, statement("jobs/requeue"), rows=rows, **common)
         }
 
+    def _may_change(self, row: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+        """True if a job that stood before may have to change; the statement judges again under its lock."""
+        if job["id"] is None or job["id"] == row["id"]:
+            return False
+        match job["status"]:
+            case Status.FAILED:
+                return not self.leave_failed
+            case Status.COMPLETED if row["force"]:
+                return True
+            case Status.PENDING if row["due_now"]:
+                return True
+        return bool(row["priority"] > job["priority"])
+
     def _outcome(self, job: Mapping[str, Any], again: Mapping[int, bool | None]) -> Enqueued:
-        if job["id"] == self._drawn[job["row"]]["id"]:
+        row = job["row"]
+        if job["id"] == self._drawn[row]["id"]:
             return Enqueued.CREATED
-        return Enqueued.REQUEUED if again.get(job["row"]) else Enqueued.DUPLICATE
+        if again.get(row):
+            return Enqueued.REQUEUED
+        return Enqueued.LEFT_FAILED if job["status"] == Status.FAILED else Enqueued.DUPLICATE
 
 
 def _row(request: JobRequest) -> dict[str, Any]:
@@ -111,10 +143,5 @@ def _row(request: JobRequest) -> dict[str, Any]:
         "priority": min(max(request.priority, 0), PRIORITY_HIGHEST),
         "est_tokens": request.est_tokens,
         "force": request.force,
+        "due_now": request.due_now,
     }
-
-
-def _may_change(wanted: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
-    """Is a standing job to be queued again, or to be raised? The statement judges once more under the lock."""
-    ended = job["status"] == Status.FAILED or (wanted["force"] and job["status"] == Status.COMPLETED)
-    return bool(job["id"] != wanted["id"] and (ended or wanted["priority"] > job["priority"]))

@@ -4,17 +4,27 @@ It is the net under everything else: an enqueue that failed, a jobs database tha
 writes entities without this library.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
+
+import structlog
 
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
-from neo4j_queue.jobs import Enqueued, EnqueueResult, Status
+from neo4j_queue.graph.vectors import STEPS, Walk
+from neo4j_queue.jobs import PRIORITY_BACKFILL, PRIORITY_DEFAULT, Enqueued, EnqueueResult, shown
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.reconcile.apart import enqueue_apart
 
 # Entities per page: a page of texts is a few megabytes at the most.
 PAGE = 1_000
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class Scope(StrEnum):
@@ -24,27 +34,34 @@ class Scope(StrEnum):
     MISSING = "missing"  # those without a vector, whoever wrote them
     ALL = "all"  # every one: its text is compared with the one that its vector was made of
 
+    @property
+    def priority(self) -> int:
+        """Of its jobs. An entity of the outbox was just written by a person or a program that waits for it."""
+        return PRIORITY_DEFAULT if self is Scope.OUTBOX else PRIORITY_BACKFILL
+
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """What a sweep saw: entities looked at, of these already fresh, queued (again), or standing in the queue.
 
-    The rest has `failed`. `without_key` are those in scope that it could not see: their key is no text.
+    `missing`: of those looked at, how many have no vector. `deleted`: soft-deleted ones, which get no job.
+    `refused`: no job is possible for their key; the log names them. `without_key`: entities in scope that the sweep
+    could not see, for their key is no text.
     """
 
     seen: int = 0
     fresh: int = 0
     queued: int = 0
     standing: int = 0
+    missing: int = 0
+    deleted: int = 0
+    refused: int = 0
     without_key: int = 0
 
     @property
     def failed(self) -> int:
-        """Those whose job for that very text failed for good, and stays so: `retry_failed` is for these.
-
-        In the outbox the soft-deleted, for which nothing is queued, count as such too.
-        """
-        return self.seen - self.fresh - self.queued - self.standing
+        """Those whose job for that very text failed for good, and stays so: `retry_failed` is for these."""
+        return self.seen - self.fresh - self.queued - self.standing - self.deleted - self.refused
 
 
 def sweep(
@@ -59,8 +76,8 @@ def sweep(
     No transaction is open between pages. It may be run at any time, also twice at once.
     """
     done = Sweep()
-    for page in pages(graph, scope):
-        done = sweep_page(graph, queue, scope, page, done)
+    for step in read_ahead(walk(graph, scope)):
+        done = sweep_page(graph, queue, scope, step.texts, done)
         progress(done)
     return with_left_out(graph, scope, done)
 
@@ -74,40 +91,72 @@ def sweep_page(
     graph: EntityGraph, queue: EmbedQueue, scope: Scope, page: Sequence[EntityText], done: Sweep
 ) -> Sweep:
     """Queues what the entities of one page need, and adds it to what was `done` before."""
-    fresh = [text.uid for text in page if text.fresh]
+    fresh = [text.uid for text in page if text.fresh and not text.deleted]
+    deleted = [text.uid for text in page if text.deleted]
     if scope is Scope.OUTBOX:
-        graph.clear_pending(fresh)
-    results = enqueue_unless_failed(graph, queue, page)
+        graph.clear_pending([*fresh, *deleted])
+    results, refused = enqueue_stale(graph, queue, page, scope.priority)
     standing = sum(result.outcome is Enqueued.DUPLICATE for result in results)
+    failed = sum(result.outcome is Enqueued.LEFT_FAILED for result in results)
     return Sweep(
-        done.seen + len(page),
-        done.fresh + len(fresh),
-        done.queued + len(results) - standing,
-        done.standing + standing,
+        seen=done.seen + len(page),
+        fresh=done.fresh + len(fresh),
+        queued=done.queued + len(results) - standing - failed,
+        standing=done.standing + standing,
+        missing=done.missing + sum(not text.embedded and not text.deleted for text in page),
+        deleted=done.deleted + len(deleted),
+        refused=done.refused + len(refused),
     )
 
 
-def pages(graph: EntityGraph, scope: Scope, after: str | None = None) -> Iterator[list[EntityText]]:
-    """The entities in scope whose key is greater than `after`, a page at a time, in the order of their keys."""
-    while page := _page(graph, scope, after):
-        after = page[-1].uid
-        yield page
+def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:
+    """The entities in scope, a page at a time, in the order of their keys."""
+    return (step.texts for step in walk(graph, scope))
 
 
-def enqueue_unless_failed(
-    graph: EntityGraph, queue: EmbedQueue, texts: Sequence[EntityText]
-) -> list[EnqueueResult]:
-    """Enqueues what these texts need, except where the job of that very text failed for good."""
-    requests = [text.request(graph.model) for text in texts if not (text.fresh or text.deleted)]
-    states = queue.states_of(requests)
-    return queue.enqueue([r for r in requests if states.get((r.entity_uid, r.version)) != Status.FAILED])
+def walk(graph: EntityGraph, scope: Scope, after: str | None = None) -> Iterator[Walk]:
+    """The way through the entities in scope whose key is greater than `after`; what a step costs is bounded."""
+    while True:
+        step = _step(graph, scope, after)
+        yield step
+        if (after := step.last) is None:
+            return
 
 
-def _page(graph: EntityGraph, scope: Scope, after: str | None) -> list[EntityText]:
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items; the next one is read by another thread while the caller works on this one.
+
+    A sweep waits for two databases in turn, and half of its time is one of the two waiting.
+    """
+    nothing = object()
+    following = iter(items)
+    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
+        coming = reader.submit(next, following, nothing)
+        while (item := coming.result()) is not nothing:
+            coming = reader.submit(next, following, nothing)
+            yield item  # type: ignore[misc]
+
+
+def enqueue_stale(
+    graph: EntityGraph, queue: EmbedQueue, texts: Sequence[EntityText], priority: int
+) -> tuple[list[EnqueueResult], dict[str, str]]:
+    """Enqueues what these texts need; a job of that very text that failed for good is left so.
+
+    Also says for which entities no job is possible, and why: the log names them.
+    """
+    requests = [text.request(graph.model, priority=priority) for text in texts if text.needs_vector]
+    results, refused = enqueue_apart(queue, requests, leave_failed=True)
+    for uid, why in refused.items():
+        log.warning("entity_refused", entity_name=shown(uid), reason=why)
+    return results, refused
+
+
+def _step(graph: EntityGraph, scope: Scope, after: str | None) -> Walk:
     match scope:
         case Scope.OUTBOX:
-            return graph.pending_page(after, PAGE)
+            page = graph.pending_page(after, PAGE)
+            return Walk(page, page[-1].uid if len(page) == PAGE else None)
         case Scope.MISSING:
-            return graph.get_entities_without_embeddings(PAGE, after)
+            return graph.walk_missing(after, STEPS)
         case Scope.ALL:
-            return graph.entities_page(after, PAGE)
+            return graph.walk_entities(after, PAGE)

@@ -8,14 +8,14 @@ half a second, and the next one comes when nothing else waits. Where the sweep s
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.clock import Clock, server_clock
-from neo4j_queue.reconcile.sweep import Scope, Sweep, pages, sweep_page, with_left_out
+from neo4j_queue.reconcile.sweep import Scope, Sweep, sweep_page, walk, with_left_out
 
 # Ticks come once a second and expire before the next one: with its last page a turn must be shorter than that.
 TURN_S = 0.5
@@ -62,16 +62,14 @@ class Sweeps:
         )
         if not granted:
             return None
-        state = granted[0].data()
-        after: str | None = state.pop("after")
-        done, until = Sweep(**state), self.clock() + TURN_S
-        for page in pages(self.graph, scope, after):
-            done = sweep_page(self.graph, self.queue, scope, page, done)
-            if not self._move(scope, following, page[-1].uid, done):
+        after: str | None = granted[0]["after"]
+        done, until = Sweep(**granted[0]["counts"]), self.clock() + TURN_S
+        for step in walk(self.graph, scope, after):
+            done = sweep_page(self.graph, self.queue, scope, step.texts, done)
+            if not self._move(scope, following, step.last, done):
                 return Turn(done, None, lost=True)
-            if self.clock() >= until:
+            if step.last is not None and self.clock() >= until:
                 return Turn(done, following)
-        self._move(scope, following, None, done)
         return Turn(with_left_out(self.graph, scope, done), None)
 
     def stranded(self) -> list[tuple[Scope, str]]:
@@ -80,15 +78,8 @@ class Sweeps:
         return [(Scope(row["scope"]), row["token"]) for row in found]
 
     def _move(self, scope: Scope, token: str, after: str | None, done: Sweep) -> bool:
+        counts = {name: count for name, count in asdict(done).items() if name != "without_key"}
         moved = self._database.write(
-            statement("sweeps/move"),
-            scope=scope,
-            token=token,
-            after=after,
-            seen=done.seen,
-            fresh=done.fresh,
-            queued=done.queued,
-            standing=done.standing,
-            now=self.now(),
+            statement("sweeps/move"), scope=scope, token=token, after=after, counts=counts, now=self.now()
         )
         return bool(moved)

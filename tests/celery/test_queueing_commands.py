@@ -21,7 +21,8 @@ def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> Non
     world.graph_db.write("UNWIND range(1, 25) AS n CREATE (:Entity {name: 'own' + n, entityType: 'thing'})")
     assert run("enqueue", "--missing", "--json")["queued"] == 25
     assert run("enqueue", "--all", "--json") == {
-        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "without_key": 0, "failed": 0,
+        "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "missing": 25, "deleted": 0, "refused": 0,
+        "without_key": 0, "failed": 0,
     }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")

@@ -106,6 +106,7 @@ def test_whether_there_is_a_vector_is_told_without_reading_it(
     parameters = {
         "after": "",
         "until": "z",
+        "pending": True,
         "limit": 10,
         "properties": [],
         "model": "m",
@@ -133,7 +134,7 @@ def test_the_outbox_is_read_in_order_by_its_own_index(
 def test_entities_are_read_in_order_by_the_index_of_the_key(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
-    parameters = {"after": "", "until": "z", "limit": 10, "properties": ["name"]}
+    parameters = {"after": "", "until": "z", "pending": True, "limit": 10, "properties": ["name"]}
     plan = operators(graph_db, graph._statement(name), **parameters)
     names = [operator for operator, _ in plan]
     assert any("Seek" in op and ":Entity(name)" in details for op, details in plan), plan

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
+from neo4j_queue.mock_provider import error
 from neo4j_queue.reconcile import repair
 from neo4j_queue.reconcile.repair import discover, force_generate_embedding
 from tests.pipeline.conftest import Bench
@@ -28,7 +29,8 @@ def test_the_few_that_are_free_are_found_in_large_steps(backfill: Bench) -> None
         backfill.queue.database = counting
         found = discover(backfill.graph, backfill.queue, 10)
         assert [text.uid for text in found] == ["z1", "z2"]
-        assert counting.calls == 3
+        # Three pages of the outbox, the place of the last search, and the page behind it.
+        assert counting.calls == 5
     assert [text.uid for text in discover(backfill.graph, backfill.queue, 1)] == ["z1"]
 
 
@@ -67,3 +69,51 @@ def test_a_sound_vector_is_not_paid_for_again(bench: Bench) -> None:
     force_generate_embedding(bench.graph, bench.queue, "one")
     bench.step()
     assert (bench.job("one")["outcome"], len(bench.provider.inputs)) == ("already_current", paid)
+
+
+def test_one_key_that_cannot_have_a_job_fails_nobody_else(bench: Bench) -> None:
+    """The answer says which, and why. Guard: `enqueue_apart`; without it the call fails, and nothing is queued."""
+    names = ["a", "k" * 8_140, "z"]
+    bench.graph.database.write("UNWIND $names AS name CREATE (:Entity {name: name})", names=names)
+    answer = force_generate_embedding(bench.graph, bench.queue)
+    counts = {name: answer[name] for name in ("discovered", "queued", "newly_scheduled", "failed")}
+    assert counts == {"discovered": 3, "queued": 2, "newly_scheduled": 2, "failed": 1}
+    assert [job["outcome"] for job in answer["jobs"]] == ["created", "created", "failed"]
+    (failed,) = [job for job in answer["jobs"] if "error" in job]
+    assert (failed["entity"], failed["job_id"]) == (names[1], None)
+    assert "8,140 bytes" in failed["error"]
+
+
+def test_a_search_that_ran_out_of_time_goes_on_where_it_stood(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: `Cursor`. Without it each call begins at the first key, and those behind many that failed are never
+    reached."""
+    bench.graph.database.write("UNWIND range(1000, 7999) AS at CREATE (:Entity {name: 'e' + at})")
+    texts = bench.graph.get_entities_without_embeddings(7_000)
+    bench.queue.enqueue([text.request(bench.graph.model) for text in texts[:6_000]])
+    seconds = itertools.count(step=0.4 * repair.SEARCH_S)
+    impatient = partial(discover, clock=lambda: next(seconds))
+    monkeypatch.setattr(repair, "discover", impatient)
+    found = [force_generate_embedding(bench.graph, bench.queue)["discovered"] for _ in range(4)]
+    assert found[0] == 0, "the first call saw entities that are taken care of, and no others"
+    assert 10 in found
+    assert discover(bench.graph, bench.queue, 5) == discover(bench.graph, bench.queue, 5), (
+        "a look alone moves nothing"
+    )
+
+
+def test_a_waiting_job_is_due_at_once_for_the_person_who_asks(bench: Bench) -> None:
+    """And the answer says what was done. Guard: `due_now`; without it the repair changes nothing but the priority."""
+    bench.create("one")
+    bench.provider.reply_always(error(500))
+    bench.step()
+    assert bench.job("one")["status"] == "pending"
+    bench.queue.database.write(
+        "MATCH (j:EmbedJob) SET j.available_at = $later", later=bench.clock.now + 50_000
+    )
+    answer = force_generate_embedding(bench.graph, bench.queue, "one")
+    assert (answer["outcome"], answer["did"]) == ("requeued", "was waiting for another try, is due now")
+    assert bench.job("one")["available_at"] <= bench.clock.now
+    answer = force_generate_embedding(bench.graph, bench.queue, "one")
+    assert (answer["outcome"], answer["did"]) == ("duplicate", "was queued and due already, goes first now")

@@ -1,14 +1,23 @@
 """Sweeps in turns: nothing is left out, there is one of each scope at a time, and none is lost for good."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from neo4j.exceptions import DatabaseError
+from structlog.testing import capture_logs
 
+from neo4j_queue import jobs
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import JobRequest
 from neo4j_queue.reconcile import sweep, turns
+from neo4j_queue.reconcile.apart import enqueue_apart
 from neo4j_queue.reconcile.sweep import Scope, Sweep
 from neo4j_queue.reconcile.turns import SILENT_MS, Sweeps, Turn
 from tests.pipeline.conftest import Bench
+from tests.queue.scenery import CountingDatabase, all_jobs
+from tests.waiting import wait_until
 
 PAGE = 10
 COUNT = 35
@@ -18,9 +27,15 @@ COUNT = 35
 def sweeping(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
     """Over entities that another program wrote. A page takes as long as a turn."""
     monkeypatch.setattr(sweep, "PAGE", PAGE)
+    monkeypatch.setattr(sweep, "STEPS", PAGE)
     bench.graph.database.write("UNWIND range(1, $count) AS n CREATE (:Entity {name: 'e' + n})", count=COUNT)
     seconds = itertools.count(step=turns.TURN_S)
     return Sweeps(bench.graph, bench.queue, clock=lambda: next(seconds), now=lambda: bench.clock.now)
+
+
+def stored(bench: Bench) -> dict[str, dict[str, Any]]:
+    """All jobs of the bench."""
+    return all_jobs(bench.queue.database)
 
 
 def turn(found: Turn | None) -> Turn:
@@ -32,11 +47,11 @@ def test_a_sweep_goes_on_where_its_last_turn_ended(sweeping: Sweeps, bench: Benc
     turns = [turn(sweeping.take_turn(Scope.MISSING))]
     while turns[-1].token is not None:
         turns.append(turn(sweeping.take_turn(Scope.MISSING, turns[-1].token)))
-    assert [each.done.seen for each in turns] == [10, 20, 30, 35, 35]
-    assert turns[-1] == Turn(Sweep(seen=35, queued=35), None)
+    assert [each.done.seen for each in turns] == [10, 20, 30, 35]
+    assert turns[-1] == Turn(Sweep(seen=35, queued=35, missing=35), None)
     assert bench.queue.status().pending == COUNT
     again = turn(sweeping.take_turn(Scope.MISSING))
-    assert again.done == Sweep(seen=10, standing=10), "the next one begins anew"
+    assert again.done == Sweep(seen=10, standing=10, missing=10), "the next one begins anew"
 
 
 def test_a_turn_ends_at_its_time_and_not_before(sweeping: Sweeps) -> None:
@@ -99,3 +114,122 @@ def test_a_sweep_that_ended_is_neither_under_way_nor_stranded(sweeping: Sweeps, 
     assert sweeping.take_turn(Scope.ALL) is not None
     bench.skip(10 * SILENT_MS / 1000)
     assert sweeping.stranded() == []
+
+
+def test_a_key_that_is_too_long_is_left_out_and_named_and_the_others_go_on(bench: Bench) -> None:
+    """It fits the graph's index and not the one of the jobs. Guard: `enqueue_apart`; without it no entity of its page
+    gets a job, in this sweep and in all later ones."""
+    names = ["a", "k" * 8_140, "z"]
+    bench.graph.database.write("UNWIND $names AS name CREATE (:Entity {name: name})", names=names)
+    with capture_logs() as logs:
+        done = sweep.sweep(bench.graph, bench.queue, Scope.ALL)
+    assert (done.seen, done.queued, done.refused, done.failed) == (3, 2, 1, 0)
+    (line,) = [line for line in logs if line["event"] == "entity_refused"]
+    assert line["entity_name"].startswith("'kkk")
+    assert "8,140 bytes" in line["reason"]
+    assert bench.queue.status().pending == 2
+
+
+def test_what_the_database_refuses_against_all_foresight_is_found_by_halves(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose index takes less than ours. When it refuses everything, no entity is to blame."""
+    monkeypatch.setattr(jobs, "KEY_BYTES_MAX", 100_000)
+    requests = [JobRequest(name, "m", "v") for name in ("a", "b", "k" * 8_200, "c", "d")]
+    results, refused = enqueue_apart(bench.queue, requests)
+    assert [result.entity_uid for result in results] == ["a", "b", "c", "d"]
+    assert list(refused) == ["k" * 8_200]
+    with pytest.raises(DatabaseError):
+        enqueue_apart(bench.queue, [JobRequest(letter * 8_200, "m", "v") for letter in "xyz"])
+
+
+def test_soft_deleted_entities_leave_the_outbox(bench: Bench) -> None:
+    """Guard: `deleted` in sweep_page. Without it each sweep reads them again."""
+    bench.create("gone", "stays")
+    bench.graph.database.write("MATCH (n:Entity {name: 'gone'}) SET n.validTo = 1")
+    done = sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert (done.seen, done.standing, done.deleted, done.failed) == (2, 1, 1, 0)
+    assert [text.uid for text in bench.graph.pending_page()] == ["stays"]
+
+
+def test_a_sweep_that_finds_everything_queued_writes_nothing(bench: Bench) -> None:
+    """A job that stands is looked up by the statement that would make it, and not locked. Guard: `_may_change`."""
+    bench.create(*(f"e{n}" for n in range(30)))
+    before = stored(bench)
+    with CountingDatabase(bench.queue.database.address) as counting:
+        bench.queue.database = counting
+        done = sweep.sweep(bench.graph, bench.queue, Scope.ALL)
+        assert counting.calls == 1
+    assert (done.seen, done.standing) == (30, 30)
+    assert stored(bench) == before
+
+
+def test_jobs_of_a_backfill_stand_behind_those_of_people(bench: Bench) -> None:
+    """Guard: `Scope.priority`. With one priority for all an edit waits behind the whole backfill."""
+    bench.graph.database.write("UNWIND range(1, 5) AS n CREATE (:Entity {name: 'old' + n})")
+    sweep.sweep(bench.graph, bench.queue, Scope.ALL)
+    bench.create("edited")
+    assert [bench.job(name)["priority"] for name in ("old1", "edited")] == [0, 1]
+    bench.graph.database.write("MATCH (n:Entity {name: 'old3'}) SET n:EmbedPending")
+    sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert [bench.job(name)["priority"] for name in ("old2", "old3")] == [0, 1], "raised by the outbox"
+
+
+@pytest.mark.parametrize("scope", [Scope.MISSING, Scope.ALL])
+def test_a_step_passes_over_a_bounded_number_of_entities(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, scope: Scope
+) -> None:
+    """However few are wanted. Guard: `graph/key_after`; when only what is found is bounded, the first page reads
+    every entity of the graph."""
+    monkeypatch.setattr(sweep, "PAGE", PAGE)
+    monkeypatch.setattr(sweep, "STEPS", PAGE)
+    unwanted = "n.validTo = 1" if scope is Scope.ALL else "n.embedding = [1.0]"
+    bench.graph.database.write(
+        f"UNWIND range(10, 59) AS at CREATE (n:Entity {{name: 'e' + at}}) SET {unwanted} "
+        "WITH count(*) AS _ CREATE (:Entity {name: 'last'})"
+    )
+    steps = list(sweep.walk(bench.graph, scope))
+    assert [[text.uid for text in step.texts] for step in steps] == [[], [], [], [], [], ["last"]]
+    assert [step.last for step in steps] == ["e19", "e29", "e39", "e49", "e59", None]
+
+
+@pytest.mark.parametrize("scope", [Scope.MISSING, Scope.ALL])
+def test_entities_that_share_a_key_are_found_in_one_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, scope: Scope
+) -> None:
+    """Versions of one entity by `validTo`: the current one must not fall between two steps. Guard: the second look goes
+    up to the key, not to the number, at which the first one stopped."""
+    monkeypatch.setattr(sweep, "PAGE", 2)
+    monkeypatch.setattr(sweep, "STEPS", 2)
+    database = bench.graph.database
+    database.write("CREATE (:Versions {name: 'a'})")
+    graph = EntityGraph(
+        database, bench.graph.recipe, "m", dimensions=bench.graph.dimensions, label="Versions", key="name"
+    )
+    database.write("CREATE INDEX versions_name IF NOT EXISTS FOR (n:Versions) ON (n.name)")
+    database.autocommit("CALL db.awaitIndexes(60)")
+    database.write(
+        "UNWIND range(1, 5) AS at CREATE (n:Versions {name: 'b'}) SET n.validTo = CASE WHEN at < 5 THEN at END"
+    )
+    try:
+        assert [text.uid for step in sweep.walk(graph, scope) for text in step.texts] == ["a", "b"]
+    finally:
+        database.write("DROP INDEX versions_name")
+
+
+def test_a_page_is_read_while_the_last_one_is_worked_on() -> None:
+    """And an error of the reader is raised where the page is wanted."""
+    read: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(3):
+            read.append(number)
+            yield number
+        raise RuntimeError("the end")
+
+    ahead = sweep.read_ahead(numbers())
+    assert next(ahead) == 0
+    wait_until(lambda: read == [0, 1], within_s=5, what="the next page is read")
+    assert [next(ahead), next(ahead)] == [1, 2]
+    with pytest.raises(RuntimeError):
+        next(ahead)

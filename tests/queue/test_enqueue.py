@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.jobs import EnqueueResult, JobRequest
+from neo4j_queue.jobs import KEY_BYTES_MAX, EnqueueResult, JobRequest
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.embed_queue import PAGE
 from neo4j_queue.settings import Settings
+from tests.queue.interleaving import BLOCKED, HeldDatabase
 from tests.queue.scenery import (
     BEGINNING,
     Clock,
@@ -22,6 +24,7 @@ from tests.queue.scenery import (
     requests,
     running,
 )
+from tests.waiting import wait_until
 
 NEW = {"status": "pending", "priority": 1, "attempts": 0, "max_attempts": 3, "crashes": 0, "est_tokens": 7}
 
@@ -199,3 +202,80 @@ def test_a_batch_of_all_kinds_answers_each_request_its_own(queue: EmbedQueue) ->
     results = queue.enqueue([request(2), request(1), request(0), request(2)])
     assert outcomes(results) == ["created", "duplicate", "requeued", "duplicate"]
     assert [result.entity_uid for result in results] == [request(n).entity_uid for n in (2, 1, 0, 2)]
+
+
+def test_a_job_that_failed_can_be_left_as_it_is(queue: EmbedQueue, jobs_db: Database) -> None:
+    """What a sweep asks for, in the statement that queues all others. Guard: `leave_failed`; without it
+    each sweep tries again what failed for good."""
+    queue.enqueue(requests(2))
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs[:1], ErrorCategory.PERMANENT))
+    queue.complete(work.token, work.ids[1:])
+    before = all_jobs(jobs_db)
+    results = queue.enqueue([request(0, force=True), request(1), request(2)], leave_failed=True)
+    assert outcomes(results) == ["left_failed", "duplicate", "created"]
+    after = all_jobs(jobs_db)
+    assert {id_: after[id_] for id_ in before} == before
+    assert outcomes(queue.enqueue(request(0))) == ["requeued"]
+
+
+def test_a_job_that_waits_for_its_back_off_can_be_made_due_now(
+    queue: EmbedQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """Its attempts still count. Guard: `hurried` in jobs/requeue."""
+    (created,) = queue.enqueue(request())
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs))
+    assert queue.status().delayed == 1
+    assert outcomes(queue.enqueue(request())) == ["duplicate"]
+    assert outcomes(queue.enqueue(request(due_now=True))) == ["requeued"]
+    job = all_jobs(jobs_db)[created.id]
+    assert (job["available_at"], job["attempts"]) == (clock.now, 1)
+    assert outcomes(queue.enqueue(request(due_now=True))) == ["duplicate"], "it is due already"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (JobRequest("k" * 8_150, "m", "v"), "'kkk"),
+        (JobRequest("\u00e9" * 4_080, "m", "v"), "8,160 bytes"),
+        (JobRequest("half \ud83d", "m", "v"), "half \\ud83d"),
+        (JobRequest("e", "half \ud83d", "v"), "'e'"),
+    ],
+)
+def test_a_key_for_which_there_can_be_no_job_is_refused_by_its_name(
+    queue: EmbedQueue, jobs_db: Database, wrong: JobRequest, named: str
+) -> None:
+    """Nothing of the call is written. Guard: `JobRequest.refusal`; without it the driver's or the index's own error
+    says nothing of which entity it is."""
+    with pytest.raises(ValueError, match=r"no text|at most") as error:
+        queue.enqueue([request(), wrong])
+    assert named in str(error.value)
+    assert len(str(error.value)) < 300
+    assert all_jobs(jobs_db) == {}
+
+
+def test_the_longest_key_fits_the_index(queue: EmbedQueue) -> None:
+    """Guard: `KEY_BYTES_MAX`; with 8,170 the index refuses it."""
+    longest = JobRequest("k" * (KEY_BYTES_MAX - 2), "m", "v")
+    assert longest.refusal() is None
+    assert outcomes(queue.enqueue(longest)) == ["created"]
+    assert JobRequest("k" * (KEY_BYTES_MAX - 1), "m", "v").refusal() is not None
+
+
+def test_a_job_that_is_removed_while_the_statement_waits_is_made_anew(
+    queue: EmbedQueue, jobs_db: Database
+) -> None:
+    """The clean-up takes it between its look-up and the answer, which another key's lock delays; its row comes back
+    empty. Guard: `job["id"] is None`; without it the whole page fails with a TypeError."""
+    (old,) = queue.enqueue(request(0))
+    with HeldDatabase(jobs_db.address) as held, ThreadPoolExecutor(1) as pool:
+        EmbedQueue(held, queue._settings, clock=queue._clock).enqueue(request(5))
+        coming = pool.submit(queue.enqueue, [request(0), request(5)])
+        blocked = partial(jobs_db.autocommit, BLOCKED)
+        wait_until(lambda: blocked()[0]["blocked"], within_s=30, what="it waits for the other key")
+        jobs_db.write("CYPHER 5 MATCH (j:EmbedJob {id: $id}) DELETE j", id=old.id)
+        held.commit()
+        first, second = coming.result(timeout=30)
+    assert outcomes([first, second]) == ["created", "duplicate"]
+    assert set(all_jobs(jobs_db)) == {first.id, second.id}

@@ -2,7 +2,7 @@
 // one of this scope is under way. The token changes with every turn, so a message that comes twice gets nothing.
 // parameters: scope, token (null = begin anew), next (the token of this turn), silent_ms (a sweep that has not moved
 //             for so long is not under way any more), now
-// rows:       one when the turn was granted: after, seen, fresh, queued, standing
+// rows:       one when the turn was granted: after, counts {seen, fresh, queued, standing, missing, deleted, refused}
 // locks:      control (there must not be two nodes of one scope), then the sweep
 MATCH (c:QueueControl {name: 'embedding'})
 SET c._lock = true
@@ -13,6 +13,10 @@ WITH s, now
 WHERE CASE WHEN $token IS NULL THEN coalesce(s.moved_at + $silent_ms < now, true) ELSE s.token = $token END
 SET s.token = $next, s.moved_at = now
 FOREACH (_ IN CASE WHEN $token IS NULL THEN [1] ELSE [] END |
-  SET s.began_at = now, s.seen = 0, s.fresh = 0, s.queued = 0, s.standing = 0
-  REMOVE s.after)
-RETURN s.after AS after, s.seen AS seen, s.fresh AS fresh, s.queued AS queued, s.standing AS standing
+  SET s.began_at = now
+  REMOVE s.after, s.seen, s.fresh, s.queued, s.standing, s.missing, s.deleted, s.refused)
+RETURN s.after AS after, {
+  seen: coalesce(s.seen, 0), fresh: coalesce(s.fresh, 0), queued: coalesce(s.queued, 0),
+  standing: coalesce(s.standing, 0), missing: coalesce(s.missing, 0), deleted: coalesce(s.deleted, 0),
+  refused: coalesce(s.refused, 0)
+} AS counts
