@@ -1,9 +1,20 @@
 """For applications: a graph whose entities get their vectors at once (`neo4j_queue.open_graph`)."""
 
+import time
+from collections.abc import Sequence
+
+from neo4j_queue.checks import fingerprint, in_force
+from neo4j_queue.database import Database
+from neo4j_queue.errors import SettingsError
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.outbox import Enqueue
+from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
 from tasks.nudge import Nudge, enqueue_and_nudge
+
+# Settings in force change when a person runs `neo4j-queue init`; workers refuse the others at once.
+LOOK_AGAIN_S = 60.0
 
 
 def open_graph(settings: Settings | None = None) -> EntityGraph:
@@ -17,7 +28,30 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     queue, nudge = EmbedQueue.connect(settings), Nudge()
     return EntityGraph.from_settings(
         settings,
-        enqueue=enqueue_and_nudge(queue, nudge),
+        enqueue=_Guarded(settings, queue, enqueue_and_nudge(queue, nudge)),
         book_query=queue.book_query,
         closing=(queue.close, nudge.close),
     )
+
+
+class _Guarded:
+    """An `enqueue` that first makes sure that these settings are in force: the workers of others would end its jobs.
+
+    Raises `SettingsError` where they are not. The entities stay in the outbox then, and the log says why.
+    """
+
+    def __init__(self, settings: Settings, queue: EmbedQueue, enqueue: Enqueue) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._enqueue = enqueue
+        self._looked_at = float("-inf")
+
+    def __call__(self, requests: Sequence[JobRequest]) -> Sequence[EnqueueResult]:
+        if time.monotonic() - self._looked_at > LOOK_AGAIN_S:
+            with Database(self._settings.graph_address(), retry_time_s=0) as graph:
+                own = fingerprint.fingerprint(self._settings, graph)
+            line = in_force.refusal(in_force.read(self._queue.database), own)
+            if line is not None:
+                raise SettingsError([line])
+            self._looked_at = time.monotonic()
+        return self._enqueue(requests)

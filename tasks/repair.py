@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.errors import EntityNotFound, SettingsError
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import switches
 from neo4j_queue.reconcile import repair
@@ -35,7 +35,7 @@ def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
             return refused(act.__name__, f"{error}: {act.__name__}({', '.join(signature.parameters)})")
         try:
             result = act(*args, **kwargs)
-        except (BadArgument, EntityNotFound) as error:
+        except (BadArgument, EntityNotFound, SettingsError) as error:
             return refused(act.__name__, error)
         shown = {key: value for key, value in result.items() if key != "jobs"}
         log.info("repair_done", task=act.__name__, **shown)
@@ -50,9 +50,17 @@ def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
 def force_generate_embedding(entity_name: str | None = None, limit: int | str | None = 10) -> Summary:
     """One entity by name, or up to `limit` entities that have no vector; see docs/how-to/repair.md."""
     name = None if entity_name is None else arguments.text("entity_name", entity_name)
+    _refuse_if_displaced()
     result = repair.force_generate_embedding(resources.graph(), resources.queue(), name, limit)
     resources.nudge()()
     return result
+
+
+def _refuse_if_displaced() -> None:
+    if resources.queue().displaced():
+        raise SettingsError(
+            ["the queue works with other settings than this worker: restart it with those in force"]
+        )
 
 
 @by_hand

@@ -11,6 +11,7 @@ from neo4j_queue.pipeline import Pipeline
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.turns import Sweeps
 from neo4j_queue.settings import Role, Settings
+from tasks.app import fingerprint
 from tasks.nudge import Nudge, enqueue_and_nudge
 
 
@@ -29,7 +30,7 @@ def nudge() -> Nudge:
 @cache
 def queue() -> EmbedQueue:
     """The jobs database."""
-    return EmbedQueue.connect(settings())
+    return EmbedQueue.connect(settings(), mark=fingerprint())
 
 
 @cache

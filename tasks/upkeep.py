@@ -91,6 +91,8 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
         wanted = arguments.scope(scope)
     except arguments.BadArgument as error:
         return refused("reconcile", error)
+    if resources.queue().displaced():
+        return {"scope": scope, "skipped": "other settings are in force"}
     sweeps = resources.sweeps()
     turn = sweeps.take_turn(wanted, token)
     if token is None:

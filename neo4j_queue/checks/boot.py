@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import embedders, schema
-from neo4j_queue.checks import fingerprint
+from neo4j_queue.checks import fingerprint, in_force
 from neo4j_queue.checks.servers import outdated
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
@@ -82,6 +82,8 @@ def _look(graph: Database, jobs: Database, settings: Settings) -> str:
     try:
         found = problems(graph, jobs, settings)
         mark = fingerprint.fingerprint(settings, graph)
+        if not found:
+            in_force.check(jobs, mark)
     except (Neo4jError, DriverError) as error:
         if is_temporary(error):
             raise TemporarilyUnavailable(explain(error)) from error

@@ -35,8 +35,8 @@ class Split:
     def __str__(self) -> str:
         groups = " / ".join(map(_some, self.groups))
         return (
-            f"workers run with different settings ({', '.join(self.parts)}): {groups}; each ends the jobs of the "
-            "others without a vector: restart those whose settings are wrong"
+            f"workers run with different settings ({', '.join(self.parts)}): {groups}; none does the jobs of the "
+            "others: restart those whose settings are wrong"
         )
 
 
@@ -64,25 +64,23 @@ def disagreement(workers: Iterable[Worker], own: str) -> str | None:
     A part that one of the two does not know is not compared.
     """
     ours = _parts(own)
-    differing: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for worker in workers:
-        theirs = _parts(worker.fingerprint or "")
-        other = [name for name, mark in ours.items() if theirs.get(name, mark) != mark]
+        other = differing(own, worker.fingerprint or "")
         if other:
-            differing[worker.name] = other
-    if not differing:
+            found[worker.name] = other
+    if not found:
         return None
-    names = ", ".join(sorted(differing))
-    parts = ", ".join(name for name in ours if any(name in other for other in differing.values()))
-    if len(differing) == 1:
-        return (
-            f"worker {names} runs with other settings than yours ({parts}) and would end your jobs "
-            "without a vector: restart it"
-        )
-    return (
-        f"workers {names} run with other settings than yours ({parts}) and would end your jobs "
-        "without a vector: restart them"
-    )
+    names = ", ".join(sorted(found))
+    parts = ", ".join(name for name in ours if any(name in other for other in found.values()))
+    who, are = (f"worker {names}", "runs") if len(found) == 1 else (f"workers {names}", "run")
+    return f"{who} {are} with other settings than yours ({parts}) and cannot do your jobs: restart with the right ones"
+
+
+def differing(one: str, other: str) -> list[str]:
+    """The parts in which two fingerprints differ; one that either does not know is not compared."""
+    theirs = _parts(other)
+    return [name for name, mark in _parts(one).items() if theirs.get(name, mark) != mark]
 
 
 def split(workers: Iterable[Worker]) -> Split | None:

@@ -23,6 +23,11 @@ DryRun = Annotated[
 ]
 
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Queue although other settings are in force: their workers decide.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds this module's commands."""
     app.command()(enqueue)
@@ -38,6 +43,7 @@ def enqueue(
         bool, typer.Option("--missing", help="Every entity that has no vector at all.")
     ] = False,
     dry_run: DryRun = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue a job for entities: those named, all without a fresh vector, or all without any.
@@ -62,7 +68,7 @@ def enqueue(
         _warn_of_strangers(both)
         if not dry_run:
             _refuse_before_init(both)
-            session.warn_of_other_workers(queue.census.workers, both.settings, graph.database)
+            session.refuse_other_settings(both, force=force)
         if names:
             _named(both, names, dry_run=dry_run, json=json)
             return
@@ -157,6 +163,7 @@ def repair(
         int, typer.Option(min=1, max=LIMIT_MAX, help="At most this many entities (without NAME).")
     ] = LIMIT,
     dry_run: DryRun = False,
+    force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue one entity again at the highest priority, or some entities that have no vector.
@@ -182,7 +189,7 @@ def repair(
             _tell_missed(both.graph, name, len(page), limit)
             return
         _refuse_before_init(both)
-        session.warn_of_other_workers(both.queue.census.workers, both.settings, both.graph.database)
+        session.refuse_other_settings(both, force=force)
         answer = force_generate_embedding(both.graph, both.queue, name, limit)
         _tell_missed(both.graph, name, answer.get("discovered", 0), limit)
     session.nudge()

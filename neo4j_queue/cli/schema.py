@@ -10,6 +10,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.checks.doctor import Finding
+    from neo4j_queue.database import Database
     from neo4j_queue.schema.indexes import Report
 
 BAD = 1
@@ -24,6 +25,9 @@ def register(app: typer.Typer) -> None:
 
 def init(
     check: Annotated[bool, typer.Option("--check", help="Only look; change nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Put these settings in force although jobs of others wait.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Prepare both databases: constraints, indexes, control node.
@@ -33,13 +37,16 @@ def init(
     refuses a second node with the same key. It drops nothing but its own full-text index, to make it anew when the
     text properties changed. With --check it changes nothing, and exit code 78 says that something is missing.
 
+    At its end it puts these settings in force (graph, label, key, text, model): workers, beat and callers with others
+    then do no work. Where jobs wait that could not be done under the new ones, it refuses; --force gives them up.
+
     \b
     Examples:
       neo4j-queue init
       neo4j-queue init --check && celery -A tasks worker
     """
     from neo4j_queue import schema
-    from neo4j_queue.checks import boot
+    from neo4j_queue.checks import boot, fingerprint, in_force
     from neo4j_queue.checks.graph_names import strangers
     from neo4j_queue.errors import SettingsError
 
@@ -52,6 +59,8 @@ def init(
         if check:
             reports = [schema.check_jobs(jobs), schema.check_graph(graph, settings)]
         else:
+            mark = fingerprint.fingerprint(settings, graph)
+            _refuse_giving_up(jobs, mark, force=force)
             with output.progress("building indexes (%)") as advance:
 
                 def built(percents: Mapping[str, float]) -> None:
@@ -61,6 +70,8 @@ def init(
                     schema.migrate_jobs(jobs, progress=built),
                     schema.migrate_graph(graph, settings, progress=built),
                 ]
+            if all(report.ok for report in reports):
+                in_force.put(jobs, mark)
         for line in strangers(graph, settings):
             session.warn(line)
     if json:
@@ -69,6 +80,19 @@ def init(
         _tell(reports, check)
     if not all(report.ok for report in reports):
         raise typer.Exit(CONFIGURATION)
+
+
+def _refuse_giving_up(jobs: "Database", mark: str, *, force: bool) -> None:
+    from neo4j_queue.checks import in_force
+    from neo4j_queue.errors import SettingsError
+    from neo4j_queue.schema import check_jobs
+
+    # Before its first `init` a jobs database has no settings in force, and no index to look for jobs by.
+    if force or check_jobs(jobs).version is None:
+        return
+    line = in_force.replacing(jobs, mark)
+    if line is not None:
+        raise SettingsError([line])
 
 
 def _tell(reports: "list[Report]", check: bool) -> None:

@@ -154,6 +154,23 @@ def warn_of_other_workers(
         warn(line)
 
 
+def refuse_other_settings(both: Both, *, force: bool) -> None:
+    """Raises `SettingsError` when other settings are in force than these; with `force` it only warns.
+
+    Warns as well when workers that are still alive run with others.
+    """
+    from neo4j_queue.checks import fingerprint, in_force
+    from neo4j_queue.errors import SettingsError
+
+    own = fingerprint.fingerprint(both.settings, both.graph.database)
+    line = in_force.refusal(in_force.read(both.queue.database), own)
+    if line is not None:
+        if not force:
+            raise SettingsError([line])
+        warn(line)
+    warn_of_other_workers(both.queue.census.workers, both.settings, both.graph.database)
+
+
 def nudger() -> "Nudge":
     """Tells the workers that jobs are due, as often as one likes. It returns at once and never raises.
 

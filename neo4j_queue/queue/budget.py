@@ -27,6 +27,8 @@ WINDOW_MARGIN_SHARE = 20
 # reached within FAIR_EVERY x 10 lease transactions, however many more urgent jobs arrive.
 FAIR_EVERY = 8
 NO_BUDGET = "no budget"
+# The settings in force (`checks.in_force`) are not the caller's.
+OTHER_SETTINGS = "other settings"
 # A lease keeps its texts in one property: a list of strings costs ten times as much to read.
 TEXTS_APART = "\n"
 # While the last search is younger than this, one request in twenty is kept free for searches.
@@ -60,6 +62,7 @@ class LeaseFacts:
     token_factor: float = 1.0
     query_at: int | None = None
     texts: Sequence[str] = ()
+    displaced: bool = False
 
     @property
     def texts_in_hand(self) -> frozenset[str]:
@@ -152,6 +155,8 @@ def judge(facts: LeaseFacts, limits: RateLimits, batches: int | None) -> Allowan
 
     `batches` is the number of free slots that the caller vouches for; `None` takes the free slots of the census.
     """
+    if facts.displaced:
+        return Allowance(0, reason=OTHER_SETTINGS)
     if facts.halted:
         return Allowance(0, reason="halted")
     if facts.paused:
@@ -201,8 +206,10 @@ class RateBudget:
     worker_ttl_ms: int
     now: int | None
 
-    def facts(self, tx: ManagedTransaction, *, texts: bool = False) -> LeaseFacts:
+    def facts(self, tx: ManagedTransaction, *, texts: bool = False, mark: str | None = None) -> LeaseFacts:
         """Takes the control lock and reads the facts; with `texts`, the texts in hand as well.
+
+        `mark`: the fingerprint of the caller's settings.
 
         Raises `SettingsError` when `init` never ran on the jobs database.
         """
@@ -214,6 +221,7 @@ class RateBudget:
             good_for_ms=GOOD_FOR_MS,
             worker_ttl_ms=self.worker_ttl_ms,
             texts=texts,
+            mark=mark,
             now=self.now,
         )
         return LeaseFacts(**the_row(judged).data())

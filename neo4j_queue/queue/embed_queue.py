@@ -14,7 +14,7 @@ from neo4j.exceptions import IncompleteCommit
 
 from neo4j_queue import pauses
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database
+from neo4j_queue.database import Database, the_row
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import Fault
 from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome, Status
@@ -53,7 +53,9 @@ PAGE = 1_000
 class EmbedQueue:
     """The jobs database as a queue.
 
-    `clock` is for tests: it gives the epoch ms that all statements of a call use instead of the server's clock.
+    `mark`: the fingerprint of the settings (`checks.in_force`); None = not compared. While others are in force, nothing
+    is leased or started. `clock` is for tests: it gives the epoch ms that all statements of a call use instead of the
+    server's clock.
     Methods raise the driver's errors when the database is away; nothing waits longer than `database` allows.
     """
 
@@ -64,7 +66,9 @@ class EmbedQueue:
         *,
         clock: Clock = server_clock,
         rng: random.Random | None = None,
+        mark: str | None = None,
     ) -> None:
+        self.mark = mark
         self.database = database
         self.control = Control(database, clock)
         self.census = Census(database, settings.embed_job_heartbeat_interval_ms, clock)
@@ -80,9 +84,9 @@ class EmbedQueue:
         self._settings = settings
 
     @classmethod
-    def connect(cls, settings: Settings) -> Self:
+    def connect(cls, settings: Settings, *, mark: str | None = None) -> Self:
         """A queue with a driver of its own; use it as a context manager, or `close` it."""
-        return cls(Database(settings.jobs_address()), settings)
+        return cls(Database(settings.jobs_address()), settings, mark=mark)
 
     def close(self) -> None:
         """Closes the driver."""
@@ -136,6 +140,7 @@ class EmbedQueue:
             deadline_ms=self._settings.embed_job_start_deadline_ms,
             now=self._clock(),
             most_jobs=most_jobs,
+            mark=self.mark,
         )
         try:
             return self.database.transaction(leasing.run)
@@ -155,8 +160,9 @@ class EmbedQueue:
     ) -> Start:
         """Begins the work of a lease; only the first start of an open lease wins.
 
-        `refused` is `lost` (not ours any more, or started before), `halted` or `paused` (give it back). Whoever does
-        not know what became of his start may repeat it, by the same `start_id`.
+        `refused` is `lost` (not ours any more, or started before); with `halted`, `paused` and `other settings` the
+        lease is to be given back. A caller that does not know what became of its start may repeat it, by the same
+        `start_id`.
         """
         begin = partial(
             self.database.write,
@@ -165,6 +171,7 @@ class EmbedQueue:
             ids=list(job_ids),
             lock_ms=self._settings.embed_job_lock_duration_ms,
             worker=worker,
+            mark=self.mark,
             start_id=start_id or secrets.token_hex(8),
             now=self._clock(),
         )
@@ -175,6 +182,11 @@ class EmbedQueue:
         if row["blocked"]:
             return Start((), row["blocked"])
         return Start(tuple(LeasedJob(**job) for job in row["jobs"]), probe=row["probe"])
+
+    def displaced(self) -> bool:
+        """True if other settings than ours are in force: then none of our entities is this queue's business."""
+        row = the_row(self.database.read(statement("control/displaced"), mark=self.mark))
+        return bool(row["displaced"])
 
     def heartbeat(self, leases: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Extends the locks of started leases (token -> job ids); a token missing in the answer is lost."""

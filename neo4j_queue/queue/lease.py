@@ -49,6 +49,7 @@ class LeaseTransaction:
     deadline_ms: int
     now: int | None
     most_jobs: int | None = None
+    mark: str | None = None
     planned: list[Lease] = field(default_factory=list)
 
     def run(self, tx: ManagedTransaction) -> LeaseResult:
@@ -77,7 +78,7 @@ class LeaseTransaction:
         return LeaseResult(self._grant(tx, facts, allowance, batches), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        return RateBudget(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True)
+        return RateBudget(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True, mark=self.mark)
 
     def _due(
         self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance

@@ -286,7 +286,7 @@ def test_a_worker_with_other_settings_is_named(world: World, run: Run, command: 
     world.queue.census.record([Worker("old@host", 1, fingerprint=fingerprint(others, world.graph_db))])
     said = run(*command, both=True, **LONG_REMEMBERED)
     assert "worker old@host runs with other settings than yours (label)" in said
-    assert "restart it" in said
+    assert "restart with the right ones" in said
 
 
 def test_a_worker_with_the_same_settings_is_not_named(world: World, run: Run) -> None:

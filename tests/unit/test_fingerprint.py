@@ -29,8 +29,8 @@ def test_each_setting_that_must_agree_is_told_by_its_part(changed: dict[str, Any
     usual = {"embed_text_properties": "title"} if "embed_entity_key" in changed else {}
     line = disagreement([Worker("old@host", 1, fingerprint=mark(**usual))], mark(**changed))
     assert line == (
-        f"worker old@host runs with other settings than yours ({parts}) and would end your jobs "
-        "without a vector: restart it"
+        f"worker old@host runs with other settings than yours ({parts}) and cannot do your jobs: restart with the "
+        "right ones"
     )
 
 
@@ -80,7 +80,7 @@ def test_workers_that_disagree_with_one_another_are_told_in_groups() -> None:
     ]
     assert split(workers) == Split(("label",), (("a@host", "d@host"), ("b@host",)))
     assert str(split(workers)).startswith(
-        "workers run with different settings (label): a@host, d@host / b@host; each ends the jobs of the others"
+        "workers run with different settings (label): a@host, d@host / b@host; none does the jobs of the others"
     )
     assert split([workers[0], *workers[2:]]) is None
     assert split([]) is None

@@ -1,11 +1,11 @@
 // Opens a lease transaction: takes the control lock, then reads what the judgement needs.
 // parameters: interval_ms (window of the rate budget), minute_ms (window of the limits that the provider names),
 //             good_for_ms (so long its word counts), worker_ttl_ms (a silent worker counts that long), texts (are they
-//             wanted?), now
+//             wanted?), mark (fingerprint of the caller's settings; null = not compared), now
 // rows:       one: now, seq, turn, halted, paused_until, trouble, trouble_rounds, probing (a probe is open), slots,
 //             open_leases, spent_requests, spent_tokens, found_requests, found_tokens (per minute, by the provider),
 //             minute_requests, minute_tokens (spent of them), token_factor, query_at, texts (of each live lease that
-//             has any in hand)
+//             has any in hand), displaced (other settings are in force)
 // locks:      the control node. Whoever holds it is the only one who leases. Lock order of the whole database:
 //             control, leases, jobs by id, health.
 // The budget is a fact of the leases, not a counter: an open lease holds its reservation, a finished one counts
@@ -40,4 +40,5 @@ RETURN now, c.seq AS seq, coalesce(c.turn, 0) AS turn, coalesce(c.halted, false)
   CASE WHEN found THEN c.found_requests END AS found_requests,
   CASE WHEN found THEN c.found_tokens END AS found_tokens,
   held_requests + requests_of_minute AS minute_requests, held_tokens + tokens_of_minute AS minute_tokens,
-  coalesce(c.token_factor, 1.0) AS token_factor, c.query_at AS query_at, texts
+  coalesce(c.token_factor, 1.0) AS token_factor, c.query_at AS query_at, texts,
+  coalesce(c.in_force <> $mark, false) AS displaced

@@ -1,8 +1,9 @@
 // Begins the work of one lease, once: the second delivery of a message finds the lease started. The same call may
 // repeat itself, by its `start_id`: it does when the answer to its commit was lost.
-// parameters: token, ids, lock_ms, worker, start_id, now
-// rows:       at most one: blocked ('halted', 'paused' or null), jobs [{id, entity_uid, model, version, attempts,
-//             max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is not open, or started already
+// parameters: token, ids, lock_ms, worker, start_id, mark (fingerprint of the worker's settings; null = not compared),
+//             now
+// rows:       at most one: blocked ('other settings', 'halted', 'paused' or null), jobs [{id, entity_uid, model,
+//             version, attempts, max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is not open, or started already
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -10,6 +11,7 @@ WITH l WHERE l.open = true AND (l.started_at IS NULL OR l.start_id = $start_id)
 MATCH (c:QueueControl {name: 'embedding'})
 WITH l, c, coalesce($now, datetime.realtime().epochMillis) AS now
 WITH l, now, CASE
+  WHEN c.in_force <> $mark THEN 'other settings'
   WHEN c.halted THEN 'halted'
   WHEN c.paused_until > now THEN 'paused'
   // Leased before the trouble began: only a probe may find out whether it is over.
