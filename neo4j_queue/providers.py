@@ -11,15 +11,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+# The encodings that a request can ask for; NO_ENCODING asks for none, and the server sends its own.
+FLOAT, BASE64, NO_ENCODING = "float", "base64", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a server wants to be asked, where OpenAI-compatible servers differ.
+
+    `passage_fields` and `query_fields` are further fields of the body: for texts that are stored, and for the query of
+    a search. The prefixes stand before such a text. `width_field` is the field that asks for a width.
+    """
+
+    encoding: str = FLOAT
+    passage_fields: Mapping[str, object] = field(default_factory=dict)
+    query_fields: Mapping[str, object] = field(default_factory=dict)
+    passage_prefix: str = ""
+    query_prefix: str = ""
+    width_field: str = "dimensions"
+
+
+PLAIN = Dialect()
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The limits of one provider request: number of inputs, tokens in all, tokens of one input."""
+    """The limits of one provider request: number of inputs, tokens in all, tokens of one input; and its dialect."""
 
     name: str
     max_inputs: int
     max_request_tokens: int
     max_input_tokens: int
+    dialect: Dialect = PLAIN
 
     def overridden(self, inputs: int | None, tokens: int | None, input_tokens: int | None = None) -> Self:
         """The profile with `EMBED_BATCH_SIZE`, `EMBED_BATCH_TOKENS` and `EMBED_INPUT_TOKENS`, where they are set."""
@@ -56,6 +79,7 @@ class Provider:
 # Instead of a profile's name: the one that the address tells.
 AUTO = "auto"
 OPENAI_HOST = "api.openai.com"
+AZURE_HOSTS = ("openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com")
 
 # In-process providers have no limit of their own. 256 texts make a transaction of vector writes that is
 # neither dominated by its round trip nor long enough to hold up others.
@@ -81,7 +105,7 @@ PROVIDERS = (
     # Foundry REST reference, "Create an embedding": the same three figures.
     Provider(
         Profile("azure", 2_048, 300_000, 8_192),
-        hosts=("openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"),
+        hosts=AZURE_HOSTS,
     ),
     # Inputs: its own refusal, "at most 100 requests can be in one batch" (geldata/gel#9032). Tokens: those that are
     # documented for the same models on Vertex.
@@ -114,6 +138,38 @@ PROVIDERS = (
     # A gateway without limits of its own: the one behind it may be any. The lowest common ones of the large providers
     # (Gemini's inputs, Mistral's tokens in all, OpenAI's per input).
     Provider(Profile("litellm", 100, 16_000, 8_192), port=4000),
+    # API reference, "Text embeddings": 1,000 texts, 120,000 tokens in all (voyage-3-large, the least of its current
+    # models), 32,000 per text. It refuses `encoding_format: float`, and calls the width `output_dimension`.
+    Provider(
+        Profile(
+            "voyage",
+            1_000,
+            120_000,
+            32_000,
+            Dialect(
+                encoding=NO_ENCODING,
+                passage_fields={"input_type": "document"},
+                query_fields={"input_type": "query"},
+                width_field="output_dimension",
+            ),
+        ),
+        hosts=("api.voyageai.com",),
+    ),
+    # Its retrieval models refuse a request without `input_type`. Inputs: as langchain-nvidia sends them. Per text: the
+    # context of nv-embedqa-e5-v5, the least of them; the newer ones take 8,192 (EMBED_INPUT_TOKENS). In all: as full.
+    Provider(
+        Profile(
+            "nvidia",
+            50,
+            25_600,
+            512,
+            Dialect(passage_fields={"input_type": "passage"}, query_fields={"input_type": "query"}),
+        ),
+        hosts=("integrate.api.nvidia.com", "ai.api.nvidia.com"),
+    ),
+    # Text Embeddings Inference: `--max-client-batch-size` 32 and `--max-batch-tokens` 16,384 unless told otherwise; 512
+    # is the context of the BERT models that it is mostly run with. No port of its own: by name alone.
+    Provider(Profile("tei", 32, 16_384, 512)),
     Provider(CUSTOM),
 )
 

@@ -109,10 +109,16 @@ class ProviderServer(mock_provider.ProviderServer):
     # -- called by the handler -----------------------------------------------------------------------------
 
     def take(
-        self, inputs: tuple[str, ...], body: Mapping[str, Any], headers: Mapping[str, str], client_port: int
+        self,
+        inputs: tuple[str, ...],
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],
+        *,
+        client_port: int,
+        path: str,
     ) -> tuple[Request, Reply]:
         """As the mock provider does, and tells those that wait for it."""
-        taken = super().take(inputs, body, headers, client_port)
+        taken = super().take(inputs, body, headers, client_port=client_port, path=path)
         self._tell()
         return taken
 

@@ -19,6 +19,8 @@ PLAIN_EVERY_S = 5.0
 # A name of its own: invented vectors must never be taken for those of the real model.
 MODEL = "mock-provider"
 DIMENSIONS = 1536
+# Unlike those of the graph (7687), the jobs database (7688) and every server that is known by its port.
+PORT = 9099
 
 # No client waits for an answer that long.
 LONGEST_S = 3_600
@@ -31,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def mock_provider(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 = any free one.")] = 8787,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 = any free one.")] = PORT,
     dimensions: Annotated[
         int, typer.Option(min=1, max=4096, help="Width of vectors, where the request asks for none.")
     ] = DIMENSIONS,
@@ -51,6 +53,22 @@ def mock_provider(
     slow: Annotated[
         float, typer.Option(min=0, max=LONGEST_S, help="Seconds that a slow answer takes.")
     ] = 5.0,
+    fault: Annotated[
+        str | None, typer.Option(help="What every request gets: see below.", metavar="FAULT")
+    ] = None,
+    refuse_text: Annotated[
+        list[str] | None, typer.Option(help="Refuse requests with these words in a text (400); repeatable.")
+    ] = None,
+    refuse_field: Annotated[
+        list[str] | None, typer.Option(help="Refuse requests with this field (400), as Voyage; repeatable.")
+    ] = None,
+    need_field: Annotated[
+        list[str] | None,
+        typer.Option(help="Refuse requests without this field (400), as NVIDIA; repeatable."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The key that is right; any other is refused (401).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed: the same requests go wrong.")] = 0,
     requests_per_minute: Annotated[
         int | None, typer.Option(min=1, help="Answer 429 above, in any sliding minute.")
@@ -76,8 +94,11 @@ def mock_provider(
     """Serve OpenAI's /v1/embeddings with invented vectors until Ctrl-C, to rehearse without a key and without cost.
 
     Prints the settings that lead to it, then one line that tells what came in, and at the end a summary. Vectors
-    have unit length, and a text always gets the same one; they say nothing about meaning. Any key is good.
-    Rehearse on a copy of the graph: the vectors are stored there like any others.
+    have unit length, and a text always gets the same one; they say nothing about meaning. Any key is good without
+    --key. Rehearse on a copy of the graph: the vectors are stored there like any others.
+
+    FAULT is one of wrong-key, expired-key, no-model, quota, budget, rate-limit, outage, refusal, garbage, no-index,
+    wrong-width, silent. Stop it and start it again without --fault on the same port: that is the repair.
 
     Exit code 0 after Ctrl-C, 75 when the port is in use.
 
@@ -86,15 +107,20 @@ def mock_provider(
       neo4j-queue mock-provider
       neo4j-queue mock-provider --requests-per-minute 600 --latency 0.3
       neo4j-queue mock-provider --share-429 0.02 --share-500 0.05 --share-silent 0.001 --seed 7
+      neo4j-queue mock-provider --fault quota
+      neo4j-queue mock-provider --refuse-text "Ada Lovelace" --key secret
+      neo4j-queue mock-provider --refuse-field encoding_format --need-field input_type
       neo4j-queue mock-provider --no-headers --tokens-per-minute 100000 --max-inputs 100
     """
     from neo4j_queue.interruption import terminable
-    from neo4j_queue.mock_provider import OPENAI_LIMITS, Limits, Mishaps, ProviderServer
+    from neo4j_queue.mock_provider import FAULTS, OPENAI_LIMITS, Limits, Mishaps, ProviderServer, Rules
 
     try:
         mishaps = Mishaps(share_429, share_500, share_silent, share_slow, slow)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--share-*") from None
+    if fault is not None and fault not in FAULTS:
+        raise typer.BadParameter(f"must be one of {', '.join(FAULTS)}", param_hint="--fault")
     limits = Limits(
         max_inputs=_bound(max_inputs, OPENAI_LIMITS.max_inputs),
         max_input_tokens=_bound(max_input_tokens, OPENAI_LIMITS.max_input_tokens),
@@ -110,6 +136,7 @@ def mock_provider(
             latency_s=latency,
             limits=limits,
             mishaps=mishaps,
+            rules=Rules(key, frozenset(refuse_field or ()), frozenset(need_field or ())),
             seed=seed,
             rate_headers=headers,
             retry_after=headers,
@@ -118,8 +145,11 @@ def mock_provider(
     except OSError as error:
         print(f"neo4j-queue: cannot listen on {host}:{port}: {error.strerror or error}", file=sys.stderr)
         raise typer.Exit(TEMPORARY) from None
+    for words in refuse_text or ():
+        server.reply_to_text(words, FAULTS["refusal"])
+    server.reply_always(FAULTS[fault] if fault else None)
     with terminable():
-        _serve(server, json=json)
+        _serve(server, key, json=json)
 
 
 def _bound(given: int | None, usual: int | None) -> int | None:
@@ -127,11 +157,11 @@ def _bound(given: int | None, usual: int | None) -> int | None:
     return usual if given is None else given or None
 
 
-def _serve(server: "ProviderServer", *, json: bool) -> None:
+def _serve(server: "ProviderServer", key: str | None, *, json: bool) -> None:
     started = time.monotonic()
     try:
         with server:
-            _introduce(server, sys.stderr if json else sys.stdout)
+            _introduce(server, key, sys.stderr if json else sys.stdout)
             _watch(server)
     except KeyboardInterrupt:
         pass
@@ -145,11 +175,11 @@ def _serve(server: "ProviderServer", *, json: bool) -> None:
         output.print_facts(f"Served for {output.duration(seconds)}", _facts(counts))
 
 
-def _introduce(server: "ProviderServer", stream: Any) -> None:
+def _introduce(server: "ProviderServer", key: str | None, stream: Any) -> None:
     lines = {
         "EMBEDDING_PROVIDER": "openai",
         "OPENAI_BASE_URL": server.url,
-        "OPENAI_API_KEY": "any-key-is-good",
+        "OPENAI_API_KEY": key or "any-key-is-good",
         "OPENAI_EMBEDDING_MODEL": MODEL,
         "NEO4J_VECTOR_DIMENSIONS": server.dimensions,
     }

@@ -210,7 +210,9 @@ def _tell(queue: EmbedQueue, graph: EntityGraph, ended: int, seconds: float, say
 def _answer(graph: EntityGraph, embedder: Embedder, questions: Sequence[str], say: Say) -> None:
     for question in questions:
         say(f"\n{question}?")
-        for hit in graph.search(question, ANSWERS, embed=lambda text: embedder.embed([text]).vectors[0]):
+        for hit in graph.search(
+            question, ANSWERS, embed=lambda text: embedder.embed([text], query=True).vectors[0]
+        ):
             said = next(iter(hit.properties.get("observations") or ()), "")
             say(f"  {hit.score:.3f}  {hit.uid:<{NAME_WIDTH}} {shorten(said, SAID_WIDTH, placeholder=' …')}")
 

@@ -1,22 +1,27 @@
 """Where vectors come from: any OpenAI-compatible server, a local model, or a deterministic mock.
 
-`describe` says which model the settings mean, `open_embedder` gives the thing that embeds. Neither connects
-nor imports a heavy library: clients and models are loaded at the first request of a process (or by
-`warm_up`).
+`describe` returns the model that the settings choose, `open_embedder` the embedder for it. Neither opens a connection
+nor imports a heavy library: clients and models are loaded at the first request of a process, or by `warm_up`.
 """
 
+import hashlib
+import json
+from dataclasses import replace
 from importlib.util import find_spec
 
 import structlog
 
 from neo4j_queue.embedders.base import Answer, Embedder, ModelSpec, validated
+from neo4j_queue.embedders.dialect import joined
 from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, LocalEmbedder
 from neo4j_queue.embedders.mock import MOCK_DIMENSIONS, MockEmbedder
 from neo4j_queue.embedders.openai import OpenAIEmbedder
-from neo4j_queue.embedders.profiles import profile_for
+from neo4j_queue.embedders.profiles import is_openai, profile_for
+from neo4j_queue.embedders.surroundings import environment_problems
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.providers import MODELS, OPENAI_HOST, Profile
+from neo4j_queue.providers import AUTO, BASE64, MODELS, OPENAI_HOST, Dialect, Profile
 from neo4j_queue.settings import Settings
+from neo4j_queue.settings.settings import INPUT_TOKENS_MIN
 
 __all__ = [
     "Answer",
@@ -24,6 +29,7 @@ __all__ = [
     "ModelSpec",
     "Profile",
     "describe",
+    "environment_problems",
     "open_embedder",
     "profile_of",
     "validated",
@@ -32,13 +38,15 @@ __all__ = [
 PROVIDER_ADDRESS = f"https://{OPENAI_HOST}/v1"
 # Servers without authentication still get a header, since the client insists on a key.
 NO_KEY = "none"
+# Further fields of a request that change no vector.
+SILENT_FIELDS = frozenset({"user", "metadata", "tags", "safety_identifier"})
 
 
 def describe(settings: Settings) -> ModelSpec:
     """The provider, the identity of the model as jobs and entities carry it, and the width of its vectors.
 
-    Two settings that give different vectors give different identities, so that vectors of one are never taken
-    for vectors of the other. Raises `SettingsError` when the width cannot be known.
+    Settings that give different vectors give different identities, so vectors of one are never taken for vectors of the
+    other. Raises `SettingsError` if the width is not known.
     """
     match _provider(settings):
         case "mock":
@@ -51,15 +59,29 @@ def describe(settings: Settings) -> ModelSpec:
 
 
 def profile_of(settings: Settings) -> Profile:
-    """What one provider request may hold: the provider's limits, or the operator's where they are set."""
+    """The limits of one provider request, and its dialect: the operator's where they are set, else the provider's.
+
+    A prefix takes its share of the tokens: the limits are for the texts without it.
+    """
     profile = profile_for(_provider(settings), _base_url(settings), settings.embedding_profile)
-    return profile.overridden(
+    profile = profile.overridden(
         settings.embed_batch_size, settings.embed_batch_tokens, settings.embed_input_tokens
     )
+    profile = replace(profile, dialect=_dialect(settings, profile.dialect))
+    prefix = max(
+        len(each.encode()) for each in (profile.dialect.passage_prefix, profile.dialect.query_prefix)
+    )
+    if not prefix:
+        return profile
+    # Half a token per byte: words have fewer, and a prefix is made of words.
+    tokens = -(-prefix // 2)
+    input_tokens = max(profile.max_input_tokens - tokens, INPUT_TOKENS_MIN)
+    request_tokens = max(profile.max_request_tokens - profile.max_inputs * tokens, input_tokens)
+    return replace(profile, max_input_tokens=input_tokens, max_request_tokens=request_tokens)
 
 
 def open_embedder(settings: Settings) -> Embedder:
-    """The embedder that the settings choose. Raises `SettingsError` when it cannot work with them."""
+    """The embedder that the settings choose. Raises `SettingsError` if they do not suffice for it."""
     spec = describe(settings)
     if spec.provider != "openai" and settings.embedding_provider == "auto" and not settings.mock_embeddings:
         reason = "OPENAI_API_KEY is not set" + (
@@ -88,6 +110,7 @@ def open_embedder(settings: Settings) -> Embedder:
                 api_key=_key(settings),
                 timeout_s=settings.embed_request_timeout_ms / 1000,
                 width_advice=_width_advice(settings),
+                dialect=profile.dialect,
             )
 
 
@@ -114,7 +137,37 @@ def _openai_spec(settings: Settings) -> ModelSpec:
             ]
         )
     identity = name if asked is None or asked == native else f"{name}@{asked}"
-    return ModelSpec("openai", identity, dimensions)
+    return ModelSpec("openai", identity + _variant(settings), dimensions)
+
+
+def _variant(settings: Settings) -> str:
+    """The mark of settings that change the vectors which are stored: a prefix of the texts, fields of the body.
+
+    What is said for queries alone changes no stored vector, and a profile is what its provider's models are made for.
+    """
+    fields = settings.embedding_extra_body or {}
+    telling = {name: value for name, value in fields.items() if name not in SILENT_FIELDS}
+    if not telling and settings.embed_passage_prefix is None:
+        return ""
+    said = json.dumps([settings.embed_passage_prefix, telling], sort_keys=True)
+    return f"+{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+
+
+def _dialect(settings: Settings, known: Dialect) -> Dialect:
+    """How the server is asked: what the settings say, over what is known of the provider."""
+    extra = settings.embedding_extra_body or {}
+    encoding = settings.embedding_encoding_format
+    if encoding == AUTO:
+        # base64 is four times cheaper to read. Some other servers answer it with wrong widths or a 400.
+        encoding = BASE64 if is_openai(_base_url(settings)) else known.encoding
+    return replace(
+        known,
+        encoding=encoding,
+        passage_fields=joined(known.passage_fields, extra),
+        query_fields=joined(known.query_fields, {**extra, **(settings.embedding_query_body or {})}),
+        passage_prefix=settings.embed_passage_prefix or known.passage_prefix,
+        query_prefix=settings.embed_query_prefix or known.query_prefix,
+    )
 
 
 def _width_advice(settings: Settings) -> str:

@@ -1,9 +1,8 @@
 """A total deadline for HTTP requests, kept below the client, at its sockets.
 
-The client's own timeout is per socket read: a server that sends one byte now and then holds a request for as
-long as it likes. Here every operation on a socket gets what is left of the deadline, whichever layer asks for
-it: connecting, TLS, sending, the response's headers, its body. No thread waits beside the request, and a
-connection that ran out of time is closed by the client like any other that failed.
+The client's own timeout is per socket read: a server that sends a byte now and then can hold a request without an end.
+Here every operation on a socket gets what is left of the deadline: connecting, TLS, sending, reading headers and body.
+No thread waits beside the request. The client closes a connection that ran out of time like any other that failed.
 """
 
 import threading
@@ -16,6 +15,8 @@ from typing import Any
 import httpcore2
 import httpx2
 from openai import DefaultHttpxClient
+
+from neo4j_queue.embedders.answer_limit import ENCODINGS, bound_answer
 
 # Idle connections are dropped before the servers drop them: uvicorn (vLLM, LiteLLM and others) closes after
 # five seconds, and a request sent into a closing socket fails without having been read.
@@ -38,7 +39,7 @@ _current = _Deadline()
 
 @contextmanager
 def total_deadline(seconds: float) -> Iterator[None]:
-    """All HTTP work of this thread inside the block ends within `seconds`, or fails with a timeout."""
+    """All HTTP work of this thread inside the block ends within `seconds`, or raises a timeout."""
     _current.at, _current.seconds = time.monotonic() + seconds, seconds
     try:
         yield
@@ -47,12 +48,19 @@ def total_deadline(seconds: float) -> Iterator[None]:
 
 
 def http_client(timeout_s: float) -> httpx2.Client:
-    """The client library's default HTTP client (proxies of the environment included) under the deadline.
+    """The client library's default HTTP client (proxies of the environment included) under the deadline, its answers
+    under the limit of `answer_limit`.
 
-    It follows no redirects: the texts are meant for the address that is configured, and for no other.
+    It follows no redirects: the texts go to the configured address alone.
     """
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE_S)
-    client = DefaultHttpxClient(timeout=timeout_s, limits=limits, follow_redirects=False)
+    client = DefaultHttpxClient(
+        timeout=timeout_s,
+        limits=limits,
+        follow_redirects=False,
+        headers={"Accept-Encoding": ENCODINGS},
+        event_hooks={"response": [bound_answer]},
+    )
     for transport in [client._transport, *client._mounts.values()]:
         if transport is None:
             continue  # a host of NO_PROXY: it has the client's own transport
@@ -67,7 +75,7 @@ def http_client(timeout_s: float) -> httpx2.Client:
 
 
 def _left(timeout: float | None, expired: type[Exception]) -> float | None:
-    """What a socket operation may take: its own timeout, or what is left of the deadline if that is less."""
+    """The seconds that a socket operation may take: its own timeout, or the rest of the deadline if that is less."""
     if _current.at is None:
         return timeout
     left = _current.at - time.monotonic()
@@ -104,7 +112,7 @@ class _Stream(httpcore2.NetworkStream):
 
 
 class _Backend(httpcore2.NetworkBackend):
-    """Opens sockets of the kind above."""
+    """Opens sockets that end at the deadline."""
 
     def __init__(self, inner: httpcore2.NetworkBackend) -> None:
         self._inner = inner
@@ -141,9 +149,8 @@ class _Backend(httpcore2.NetworkBackend):
 def _within(limit: float | None, connect: Callable[[], httpcore2.NetworkStream]) -> httpcore2.NetworkStream:
     """Runs `connect` for at most `limit` seconds.
 
-    Looking up a name has no timeout of its own, and each address of a host is tried for the whole one. So
-    this one operation runs in a thread; one that is late ends with the resolver, within a minute, and its
-    connection is closed then.
+    The lookup of a name has no timeout, and each address of a host is tried for the whole one. So this operation runs
+    in a thread. A late one ends when the resolver does, within a minute, and its connection is closed then.
     """
     attempt: Future[httpcore2.NetworkStream] = Future()
 

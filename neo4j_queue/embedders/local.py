@@ -14,8 +14,8 @@ from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.providers import Profile
 
 LOCAL_DIMENSIONS = 256
-# The model pads the texts of a run to the longest one and holds 1 KB per token, twice. A token has at least
-# one byte, so this many bytes bound a run to about 130 MB.
+# The model pads the texts of a run to the longest one and holds 1 KB per token, twice. A token has at least one byte,
+# so a run takes at most about 130 MB.
 RUN_BYTES = 65_536
 
 _loading = threading.Lock()
@@ -34,7 +34,7 @@ class LocalEmbedder:
         """Loads the model."""
         _model()
 
-    def embed(self, texts: Sequence[str]) -> Answer:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Answer:  # noqa: ARG002 - of the interface
         """See `Embedder.embed`. Vectors have unit length."""
         pairs: list[tuple[object, object]] = []
         for run in _runs(texts):
@@ -43,11 +43,11 @@ class LocalEmbedder:
         return Answer(validated(pairs, len(texts), LOCAL_DIMENSIONS))
 
     def close(self) -> None:
-        """Nothing to close: the model stays for the next embedder of the process."""
+        """Does nothing: the model stays for the next embedder of the process."""
 
 
 def _runs(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Indexes of texts of like length, in runs whose padded size is bounded (one long text may exceed it)."""
+    """The indexes of texts of like length, in runs of a bounded padded size (a single long text may exceed it)."""
     sizes = [len(text.encode()) for text in texts]
     run: list[int] = []
     for index in sorted(range(len(texts)), key=sizes.__getitem__):

@@ -1,7 +1,7 @@
-"""Vectors out of a hash: the same text always gives the same one, texts are similar only if they are equal.
+"""Vectors made from a hash: equal texts get the same one, any others are not similar.
 
-For tests, benchmarks and a first look. Fast enough to be no part of what is measured: about eight
-microseconds for 256 dimensions, 32 for 1,536.
+For tests, benchmarks and a first look. A vector of 256 dimensions takes about eight microseconds, one of 1,536 about
+32: too little to count in a benchmark.
 """
 
 import hashlib
@@ -16,9 +16,8 @@ from neo4j_queue.embedders.base import Answer
 from neo4j_queue.providers import Profile
 
 MOCK_DIMENSIONS = 256
-# A vector is put together from pieces of 32 numbers out of 1,024, all of one length: copying them is eight
-# times faster than computing 256 numbers, and eight pieces already make 10^24 vectors. Narrow vectors are
-# computed.
+# A vector is put together from pieces of 32 numbers, out of 1,024 of one length: copying them is eight times faster
+# than computing 256 numbers, and eight pieces already make 10^24 vectors. Narrow vectors are computed.
 PIECE = 32
 PIECES = 1_024
 _NARROW = 8 * PIECE
@@ -35,7 +34,7 @@ class MockEmbedder:
         latency_s: float = 0.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`latency_s` seconds pass in every request, as a provider's would."""
+        """`latency_s`: the seconds that every request takes."""
         self.model = f"mock-{dimensions}"
         self.dimensions = dimensions
         self.profile = profile
@@ -43,18 +42,18 @@ class MockEmbedder:
         self._sleep = sleep
 
     def warm_up(self) -> None:
-        """Makes the table of pieces (some 20 ms)."""
+        """Makes the table of pieces (about 20 ms)."""
         vector_of("", self.dimensions)
 
-    def embed(self, texts: Sequence[str]) -> Answer:
-        """See `Embedder.embed`; charges a token for every four bytes, as providers about do."""
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Answer:  # noqa: ARG002 - of the interface
+        """See `Embedder.embed`. Charges a token for every four bytes, about as providers do."""
         if self._latency_s > 0:
             self._sleep(self._latency_s)
         vectors = [vector_of(text, self.dimensions) for text in texts]
         return Answer(vectors, total_tokens=sum(-(-len(text.encode()) // 4) for text in texts))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is no connection."""
 
 
 def vector_of(text: str, dimensions: int) -> list[float]:
@@ -80,8 +79,8 @@ def _computed(encoded: bytes, dimensions: int) -> list[float]:
 
 @cache
 def _pieces(dimensions: int) -> list[list[float]]:
-    """The pieces for vectors of a width: every one so long that the whole has unit length."""
-    random = Random(PIECES)  # a seed like any other, but the same everywhere
+    """The pieces for vectors of a width, scaled so that the whole vector has unit length."""
+    random = Random(PIECES)  # any seed will do, as long as it is the same everywhere
     pieces = []
     for _ in range(PIECES):
         numbers = [random.gauss(0.0, 1.0) for _ in range(PIECE)]

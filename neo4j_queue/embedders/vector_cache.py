@@ -1,8 +1,8 @@
-"""Vectors that this process had in hand lately, and the texts that one of its threads is asking for right now.
+"""Vectors that this process used lately, and the texts that one of its threads is asking for.
 
-Nothing depends on it but money: the graph holds every vector that was stored, and the lease transaction keeps two
-batches from the same text. What is found here needs no look into the graph, and has survived a graph that did not take
-it; and two threads that want one text at one moment (searches, mostly) ask for it once.
+It saves requests, and no guarantee depends on it: the graph holds every vector that was stored, and the lease
+transaction keeps two batches from the same text. A vector that is found here needs no read of the graph, and survives a
+failed write to it. Two threads that want one text at one moment (searches, mostly) ask for it once.
 """
 
 import threading
@@ -15,42 +15,42 @@ from dataclasses import dataclass, field
 # Model, dimensions, content hash of the whole text.
 Key = tuple[str, int, str]
 
-# What an entry costs beside its numbers: a hash of 64 digits, a tuple, an array and their places in the dictionary.
+# The memory of an entry beside its numbers: a hash of 64 digits, a tuple, an array and their places in the dictionary.
 ENTRY_BYTES = 400
 MEGABYTE = 1 << 20
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A text that a thread is asking for. When `done`, its vector is in `vector`, or was not got."""
+    """A text that a thread is asking for. Once it is `done`, `vector` is its vector, or None if the request failed."""
 
     done: bool = False
     vector: Sequence[float] | None = None
 
 
 class VectorCache:
-    """The least recently used go when more than `max_bytes` are kept; 0 = nothing is kept, and nobody waits."""
+    """Drops the least recently used vectors above `max_bytes`. With 0 nothing is kept, and no thread waits."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        # Told whenever texts that somebody may wait for are done: one for all, since hardly anybody ever waits, and
-        # one for each would cost more than everything else here.
+        # Notified when texts are done. One condition for all of them: a thread rarely waits, and a condition per text
+        # would cost more than all the rest.
         self._done = threading.Condition(self._lock)
         self._kept: OrderedDict[Key, array[float]] = OrderedDict()
         self._asked: dict[Key, _Asked] = {}
 
     @property
     def size_bytes(self) -> int:
-        """About as much memory as is used."""
+        """The memory that is used, roughly."""
         return self._bytes
 
     @contextmanager
     def flight(self, keys: Iterable[Key]) -> Iterator["Flight"]:
-        """Finds what is here, and takes it upon this thread to get the rest, but for what another thread gets.
+        """Finds the vectors that are here. The rest is this thread's to get, except what another thread is getting.
 
-        What has not landed when the block ends is given up: whoever waits for it asks by himself.
+        A text without a vector at the end of the block is given up: a thread that waits for it asks itself.
         """
         flight = self._begin(list(dict.fromkeys(keys)))
         try:
@@ -83,7 +83,7 @@ class VectorCache:
             self._done.notify_all()
 
     def keep(self, vectors: Mapping[Key, Sequence[float]]) -> None:
-        """Keeps vectors, and gives them to those who wait for them."""
+        """Keeps vectors, and gives them to the threads that wait for them."""
         if not self._max_bytes:
             return
         packed = {key: array("d", vector) for key, vector in vectors.items()}
@@ -101,7 +101,7 @@ class VectorCache:
                 self._forget(next(iter(self._kept)))
 
     def wait(self, asked: Iterable[_Asked], timeout_s: float) -> None:
-        """Returns when all of these are done, or after `timeout_s` seconds."""
+        """Returns as soon as all of these are done, or after `timeout_s` seconds."""
         waiting = list(asked)
         with self._done:
             self._done.wait_for(lambda: all(each.done for each in waiting), timeout_s)
@@ -114,7 +114,7 @@ class VectorCache:
 
 @dataclass(slots=True)
 class Flight:
-    """What one thread wants: `found` at once, `ours` to get, `others` that another thread is getting."""
+    """The texts that one thread wants: `found` at once, `ours` to get, `others` that another thread is getting."""
 
     cache: VectorCache
     found: dict[Key, list[float]] = field(default_factory=dict)
@@ -122,11 +122,11 @@ class Flight:
     others: dict[Key, _Asked] = field(default_factory=dict)
 
     def land(self, vectors: Mapping[Key, Sequence[float]]) -> None:
-        """These were got."""
+        """Keeps the vectors that this thread got."""
         self.cache.keep(vectors)
 
     def wait(self, timeout_s: float) -> dict[Key, Sequence[float]]:
-        """What the others got within `timeout_s` seconds. Get what is ours first: they may be waiting for it."""
+        """The vectors that other threads got within `timeout_s` seconds. Get `ours` first: they may wait for it."""
         self.cache.wait(self.others.values(), timeout_s)
         return {key: asked.vector for key, asked in self.others.items() if asked.vector is not None}
 

@@ -1,7 +1,8 @@
-"""What can go wrong, what it means for the jobs concerned, and what is said about it."""
+"""The errors of the product, what an error means for the jobs concerned, and what a person is told of it."""
 
 from neo4j_queue.errors.classify import ErrorCategory, Fault, FaultKind, classify
 from neo4j_queue.errors.errors import (
+    DialectError,
     EntityNotFound,
     InvalidAnswer,
     Neo4jQueueError,
@@ -12,6 +13,7 @@ from neo4j_queue.errors.errors import (
 )
 
 __all__ = [
+    "DialectError",
     "EntityNotFound",
     "ErrorCategory",
     "Fault",

@@ -2,20 +2,19 @@
 
 `classify` turns any exception into a `Fault`: the category that operators see, the kind that tells the
 pipeline what to do, and the facts that are stored on the job. A rate limit is no verdict about a text, a
-wrong key is the configuration's fault and not the jobs', an error that nobody foresaw is permanent and
-carries its class name.
+wrong key is the configuration's fault and not the jobs', and an unknown error is permanent and carries its
+class name.
 """
 
-import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from neo4j import exceptions as neo4j_errors
 
 from neo4j_queue.errors.errors import (
+    DialectError,
     EntityNotFound,
     InvalidAnswer,
     SettingsError,
@@ -23,6 +22,8 @@ from neo4j_queue.errors.errors import (
     UnembeddableText,
     WrongWidth,
 )
+from neo4j_queue.errors.provider_body import ErrorBody
+from neo4j_queue.errors.provider_words import Quoted, means_no_money, means_wrong_key
 from neo4j_queue.errors.rate_headers import RateHeaders, requested_wait_s
 from neo4j_queue.errors.redact import Redactor
 
@@ -52,10 +53,13 @@ class FaultKind(StrEnum):
     QUOTA = "quota"  # no money left: release, charge nothing, long pause with a probe
     CONFIGURATION = "configuration"  # key, address, model or width is wrong: release and halt
     ANSWER = "answer"  # success without usable vectors: an attempt is counted
-    STORE = "store"  # Neo4j is busy or away, the driver's retries did not help: release, charge nothing, a short rest
-    STORE_BROKEN = "store_broken"  # Neo4j reports damage of its own: release and halt the queue
-    # Nobody foresaw it: permanent, with the class name. One of a statement on the graph is narrowed down first
-    # (`pipeline/graph_calls.py`), so that it is a verdict only about whom it is to blame on.
+    # Success of a shape that no text explains. As ANSWER, until a harmless text gets the same: then it is the
+    # configuration's (`Fault.as_configuration`).
+    DIALECT = "dialect"
+    STORE = "store"  # Neo4j is busy or away after the driver's retries: release, charge nothing, a short rest
+    STORE_BROKEN = "store_broken"  # Neo4j reports damage of its own: release and halt
+    # An error of no other kind: permanent, with the class name. If a statement on the graph met it, the statement is
+    # repeated over parts of the batch first (`pipeline.graph_calls`): only the entities to blame fail.
     UNKNOWN = "unknown"
 
 
@@ -67,6 +71,7 @@ _CATEGORY = {
     FaultKind.QUOTA: ErrorCategory.TRANSIENT,
     FaultKind.CONFIGURATION: ErrorCategory.CRITICAL,
     FaultKind.ANSWER: ErrorCategory.TRANSIENT,
+    FaultKind.DIALECT: ErrorCategory.TRANSIENT,
     FaultKind.STORE: ErrorCategory.TRANSIENT,
     FaultKind.STORE_BROKEN: ErrorCategory.CRITICAL,
     FaultKind.UNKNOWN: ErrorCategory.PERMANENT,
@@ -75,11 +80,11 @@ _CATEGORY = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A classified error: safe to store and to log, for it holds neither keys nor texts.
+    """A classified error. It holds neither keys nor texts, so it may be stored and logged.
 
     `error_type` is the exception's class name, `status` the HTTP status, `retry_after_s` the wait that the
-    provider asked for (bounded, see `retry.requested_wait_s`), `stack` the bounded traceback, `rate` what the answer
-    said of the rate limits.
+    provider asked for (bounded, see `rate_headers.requested_wait_s`), `stack` the bounded traceback, `rate` the rate
+    limits in the headers of the answer.
     """
 
     category: ErrorCategory
@@ -93,23 +98,27 @@ class Fault:
     rate: RateHeaders | None = None
 
     def as_outage(self) -> "Fault":
-        """The same, met by everybody: whoever it came from is at fault, and no text or entity."""
+        """The same fault as trouble of the provider or the graph, met by every text or entity."""
         return replace(self, category=ErrorCategory.TRANSIENT, kind=FaultKind.OUTAGE)
 
+    def as_configuration(self) -> "Fault":
+        """The same fault, met by a harmless text too: the configuration's, and the queue halts."""
+        return replace(self, category=ErrorCategory.CRITICAL, kind=FaultKind.CONFIGURATION)
+
     def as_verdict(self) -> "Fault":
-        """The same, met by one entity alone while others passed: its job fails for good."""
+        """The same fault as a verdict about one entity, while others passed: its job fails for good."""
         return replace(self, category=ErrorCategory.PERMANENT, kind=FaultKind.ITEM)
 
 
 def classify(exc: BaseException) -> Fault:
-    """What `exc` means. Total: it answers for any exception and raises nothing.
+    """The fault that `exc` means. Answers for any exception, and raises nothing.
 
     Messages and stacks are redacted by what the failed request itself carried (its key and its texts) and
     truncated to `MESSAGE_CHARS` and `STACK_CHARS`.
     """
     redactor = Redactor.for_exception(exc)
     headers = _headers(exc)
-    kind = _kind(exc)
+    kind = _kind(exc, redactor.quotes)
     return Fault(
         category=_CATEGORY[kind],
         kind=kind,
@@ -123,17 +132,19 @@ def classify(exc: BaseException) -> Fault:
     )
 
 
-# Kinds for which a provider's wish to wait means something: 503 carries Retry-After as well as 429.
+# Kinds whose answers may ask for a wait: 503 carries Retry-After as well as 429.
 _LIMITED = frozenset({FaultKind.RATE_LIMIT, FaultKind.QUOTA})
 _WAITABLE = _LIMITED | {FaultKind.OUTAGE}
 
 
-def _kind(exc: BaseException) -> FaultKind:
+def _kind(exc: BaseException, quoted: Quoted) -> FaultKind:
     match exc:
         case UnembeddableText() | EntityNotFound():
             return FaultKind.ITEM
         case WrongWidth() | SettingsError():
             return FaultKind.CONFIGURATION
+        case DialectError():
+            return FaultKind.DIALECT
         case InvalidAnswer():
             return FaultKind.ANSWER
         case TemporarilyUnavailable():
@@ -144,7 +155,7 @@ def _kind(exc: BaseException) -> FaultKind:
             # A lone surrogate cannot be sent at all. The whole request failed, but only one text is to blame.
             return FaultKind.REQUEST
         case _ if _is_from(exc, "openai"):
-            return _provider_kind(exc)
+            return _provider_kind(exc, quoted)
         case _ if _is_from(exc, "httpx2"):
             return _transport_kind(exc)
         case ConnectionError() | TimeoutError():
@@ -154,13 +165,13 @@ def _kind(exc: BaseException) -> FaultKind:
 
 
 def _is_from(exc: BaseException, package: str) -> bool:
-    """Whether the exception's class comes from a package; by name, so that nothing heavy is imported."""
+    """True if the exception's class comes from the package; told by name, so that nothing heavy is imported."""
     return any(cls.__module__.partition(".")[0] == package for cls in type(exc).__mro__)
 
 
 # --- Neo4j -----------------------------------------------------------------------------------------------
 
-# Client errors that every statement of every job would meet: halting is kinder than a million dead letters.
+# Client errors that every statement of every job would meet: a halt, not a million dead letters.
 _STORE_CONFIGURATION = (
     "Neo.ClientError.Security.",
     "Neo.ClientError.Database.",
@@ -198,23 +209,28 @@ def _store_kind(exc: neo4j_errors.Neo4jError | neo4j_errors.DriverError) -> Faul
 
 # --- Provider --------------------------------------------------------------------------------------------
 
-_REQUEST_STATUS = frozenset({400, 413, 422})
-# 408 request timeout, 409 lock conflict, 425 too early: the same request may pass a moment later.
-_RETRY_STATUS = frozenset({408, 409, 425})
-# Key, permission, address or model; 405, 407 and 410 are the same fault by another number: the base URL names
-# something that is no embeddings endpoint, a proxy wants a password, the model was withdrawn.
-_CONFIGURATION_STATUS = frozenset({401, 403, 404, 405, 407, 410})
-_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+# The same request may pass a moment later: 408 request timeout, 409 conflict, 421 the connection led to another server,
+# 423 locked, 424 a dependency failed (TEI while its backend is down), 425 too early, 449 retry with, 460 and 499 the
+# connection was closed in between (load balancers, nginx).
+_RETRY_STATUS = frozenset({408, 409, 421, 423, 424, 425, 449, 460, 499})
+# Key, permission, address or model. The same fault by another number: 405 and 426 (the base URL names something that is
+# no embeddings endpoint), 407 (a proxy wants a password), 410 (the model was withdrawn), 495 and 496 (nginx: the
+# client's certificate), 498 (an invalid token).
+_CONFIGURATION_STATUS = frozenset({401, 403, 404, 405, 407, 410, 426, 495, 496, 498})
+# 420: "enhance your calm", the old number of 429.
+_RATE_STATUS = frozenset({420, 429})
+# The model has no such name there, said with a 400.
+_MODEL_CODES = frozenset({"model_not_found", "model_not_exist", "modelnotfound"})
 
 
-def _provider_kind(exc: BaseException) -> FaultKind:
+def _provider_kind(exc: BaseException, quoted: Quoted) -> FaultKind:
     import openai  # loaded already: the exception comes from it
 
     match exc:
         case openai.APIResponseValidationError():
             return FaultKind.ANSWER
         case openai.APIStatusError():
-            return _status_kind(exc.status_code, ErrorBody.of(exc.body))
+            return _status_kind(exc.status_code, ErrorBody.of(exc.body), quoted)
         case openai.APIConnectionError():
             # A wrong scheme or host in the base URL comes as a connection error too; its cause tells.
             cause = exc.__cause__
@@ -231,19 +247,22 @@ def _provider_kind(exc: BaseException) -> FaultKind:
             return FaultKind.UNKNOWN
 
 
-def _status_kind(status: int, body: "ErrorBody") -> FaultKind:
-    if status == 402 or (status < 500 and body.code in _QUOTA_CODES):
+def _status_kind(status: int, body: ErrorBody, quoted: Quoted) -> FaultKind:
+    if status >= 500:
+        return FaultKind.OUTAGE
+    if status == 402 or (status >= 400 and means_no_money(body, quoted)):
         return FaultKind.QUOTA
-    if status == 429:
+    if status in _RATE_STATUS:
         # "Request too large … Limit 1000, Requested 2000" comes as a 429, but waiting never helps: split it.
         return FaultKind.REQUEST if body.message.startswith("Request too large") else FaultKind.RATE_LIMIT
-    if status in _REQUEST_STATUS:
-        return FaultKind.REQUEST
-    if status >= 500 or status in _RETRY_STATUS:
+    if status in _RETRY_STATUS:
         return FaultKind.OUTAGE
-    if status in _CONFIGURATION_STATUS or status < 400:
+    if status < 400 or status in _CONFIGURATION_STATUS:
         return FaultKind.CONFIGURATION  # below 400: a redirection that leads nowhere
-    return FaultKind.UNKNOWN
+    if body.codes & _MODEL_CODES or means_wrong_key(body, quoted):
+        return FaultKind.CONFIGURATION
+    # 400, 413, 422 and every status that is not known here: a text may be to blame, and bisecting tells.
+    return FaultKind.REQUEST
 
 
 def _transport_kind(exc: BaseException) -> FaultKind:
@@ -252,63 +271,6 @@ def _transport_kind(exc: BaseException) -> FaultKind:
     if isinstance(exc, httpx2.UnsupportedProtocol | httpx2.InvalidURL | httpx2.LocalProtocolError):
         return FaultKind.CONFIGURATION  # a base URL without http://, a key with a line break in it
     return FaultKind.OUTAGE if isinstance(exc, httpx2.RequestError) else FaultKind.UNKNOWN
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorBody:
-    """The message and the code in an error body, whatever its shape."""
-
-    message: str
-    code: str | None = None
-
-    @classmethod
-    def of(cls, body: object) -> "ErrorBody":
-        """Reads `{"error": {…}}`, `{"error": "…"}`, `{"detail": …}`, `[{"error": …}]`, HTML, text, nothing.
-
-        The client has already taken the value of `error` out of an object, so an inner object or a bare text
-        arrive here as well.
-        """
-        while True:  # unpacked level by level: a body may be nested deeper than the stack is
-            match body:
-                case (
-                    [Mapping() as body, *_]
-                    | {"error": (Mapping() | str()) as body}
-                    | {"detail": Mapping() as body}
-                ):
-                    continue
-            break
-        match body:
-            case {"detail": [*problems]}:
-                return cls("; ".join(_validation_problem(problem) for problem in problems))
-            case {"detail": str(text)}:
-                return cls(text)
-            case {**fields}:
-                code = fields.get("code") or fields.get("type")
-                return cls(str(fields.get("message") or ""), str(code) if code is not None else None)
-            case str(text):
-                return cls(_without_markup(text))
-            case _:
-                return cls("")
-
-
-def _validation_problem(problem: Any) -> str:
-    """One problem of a validating server: where and what, without the rejected value, which is our text."""
-    if not isinstance(problem, Mapping):
-        return str(problem)
-    match problem.get("loc"):
-        case [*parts]:
-            where = ".".join(map(str, parts))
-        case other:
-            where = str(other)
-    return f"{where}: {problem.get('msg', '')}"
-
-
-def _without_markup(text: str) -> str:
-    """The words of an HTML page; other text stays as it is."""
-    if "<" in text and re.search(r"<\s*(!doctype|html|head|body|h1|title)\b", text, re.IGNORECASE):
-        text = re.sub(r"(?is)<(script|style)\b.*?</\1\s*>", " ", text)
-        text = re.sub(r"<[^>]*>", " ", text)
-    return " ".join(text.split())
 
 
 def _message(exc: BaseException) -> str:

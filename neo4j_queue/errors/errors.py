@@ -1,11 +1,11 @@
-"""The errors that this package raises on purpose."""
+"""The errors that the product raises itself."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 
 class Neo4jQueueError(Exception):
-    """Base of every error this package raises on purpose. `exit_code` is what the command line ends with."""
+    """Base of every error that the product raises itself. `exit_code` is the exit code of the command line."""
 
     exit_code: ClassVar[int] = 1
 
@@ -21,13 +21,13 @@ class SettingsError(Neo4jQueueError):
 
 
 class TemporarilyUnavailable(Neo4jQueueError):
-    """A service that is needed does not answer now; the same call may work later."""
+    """A service does not answer now; the same call may work later."""
 
     exit_code = 75  # EX_TEMPFAIL
 
 
 class EntityNotFound(Neo4jQueueError):
-    """No current entity has this name (deleted and soft-deleted ones count as not there)."""
+    """No current entity has this name (soft-deleted ones do not count)."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -35,14 +35,14 @@ class EntityNotFound(Neo4jQueueError):
 
 
 class UnembeddableText(Neo4jQueueError):
-    """This text can never be embedded, whatever the provider's state (blank, or too long for the model)."""
+    """The text can never be embedded, in any state of the provider (it is blank, or too long for the model)."""
 
 
 class InvalidAnswer(Neo4jQueueError):
-    """The provider answered with success, but not with one usable vector per text.
+    """The provider answered with success, but without one usable vector per text.
 
-    Whoever made the request fills in its `status`, its `request_id` and the `request` itself, by which
-    `classify` redacts what the answer may have quoted.
+    The embedder fills in the `status`, the `request_id` and the `request` itself: `classify` redacts by it what the
+    answer may have quoted.
     """
 
     status: int | None = None
@@ -50,11 +50,25 @@ class InvalidAnswer(Neo4jQueueError):
     request: object | None = None
 
 
-class WrongWidth(InvalidAnswer):
-    """Every vector of an answer has one and the same width, and it is not the configured one: no glitch of the
-    provider's, for model and settings disagree, and every further answer would be paid for and of no use.
+class DialectError(InvalidAnswer):
+    """The answer has a shape that no text explains: the server speaks another dialect than the settings say.
 
-    Whoever made the request fills in the `model` as well, and the `advice`.
+    One such answer may be a proxy's page of a bad moment; if a harmless text gets one too, it is the configuration's.
+    """
+
+    exit_code = 78  # EX_CONFIG
+    advice = (
+        "see OPENAI_BASE_URL, EMBEDDING_ENCODING_FORMAT and EMBEDDING_EXTRA_BODY (docs/how-to/providers.md)"
+    )
+
+    def __init__(self, problem: str, advice: str | None = None) -> None:
+        super().__init__(f"{problem}: {advice or self.advice}")
+
+
+class WrongWidth(InvalidAnswer):
+    """All vectors of an answer have one width, and it is not the configured one: model and settings disagree.
+
+    Every further answer would be paid for and of no use. The embedder fills in the `model` and the `advice` as well.
     """
 
     exit_code = 78  # EX_CONFIG
@@ -73,5 +87,5 @@ class WrongWidth(InvalidAnswer):
 
     @staticmethod
     def disagreement(model: str, configured: int) -> str:
-        """How the message begins: what was configured when it was found to be wrong."""
+        """The beginning of the message: the width that was configured."""
         return f"{model} is configured with {configured} dimensions (NEO4J_VECTOR_DIMENSIONS)"

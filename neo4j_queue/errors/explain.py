@@ -1,4 +1,4 @@
-"""What an error means to a person and to a shell: one line, and an exit code."""
+"""An error as a person and a shell see it: one line, and an exit code."""
 
 from neo4j.exceptions import DriverError, Neo4jError
 
@@ -14,20 +14,20 @@ LOCKED_OUT = "Neo.ClientError.Security.AuthenticationRateLimit"
 
 
 def is_temporary(error: Exception) -> bool:
-    """Is this an error of the driver that may be gone a moment later?"""
+    """True if an error of the driver may be gone a moment later."""
     if isinstance(error, Neo4jError) and error.code == LOCKED_OUT:
         return True
     return isinstance(error, Neo4jError | DriverError) and classify(error).kind is FaultKind.STORE
 
 
 def explain(error: Exception) -> str:
-    """The message of a database, of a provider or of any other error in one line, without keys and texts."""
+    """The message of any error (of a database, of a provider) in one line, without keys and texts."""
     message = (error.message if isinstance(error, Neo4jError) else None) or classify(error).message
     return " ".join(message.split())
 
 
 def exit_code_of(error: Exception) -> int:
-    """What a program ends with after this error: 78 configuration, 75 temporarily impossible, else 1."""
+    """The exit code of a program after this error: 78 configuration, 75 temporarily impossible, else 1."""
     if isinstance(error, Neo4jQueueError):
         return error.exit_code
     if is_temporary(error):

@@ -1,4 +1,4 @@
-"""What a provider says about its rate limits in the headers of every answer, refused ones included."""
+"""The rate limits in the headers of a provider's answer, of a refusal too."""
 
 import re
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class RateHeaders:
-    """What a provider says about its budgets: how much a minute holds, what is left of it, and seconds until it is full
-    again."""
+    """A provider's budgets: the limit of a minute, what is left of it, and seconds until it is full again."""
 
     limit_requests: int | None = None
     limit_tokens: int | None = None
@@ -21,15 +20,16 @@ class RateHeaders:
     reset_tokens_s: float | None = None
 
     @classmethod
-    def of(cls, headers: Mapping[str, str]) -> Self | None:
+    def of(cls, headers: Mapping[str, str], now: datetime | None = None) -> Self | None:
         """Reads `x-ratelimit-*`; None when there is none of them."""
+        clock = _clock(headers, now)
         rate = cls(
             limit_requests=_count(headers.get("x-ratelimit-limit-requests")),
             limit_tokens=_count(headers.get("x-ratelimit-limit-tokens")),
             remaining_requests=_count(headers.get("x-ratelimit-remaining-requests")),
             remaining_tokens=_count(headers.get("x-ratelimit-remaining-tokens")),
-            reset_requests_s=duration_s(headers.get("x-ratelimit-reset-requests")),
-            reset_tokens_s=duration_s(headers.get("x-ratelimit-reset-tokens")),
+            reset_requests_s=_wait_s(headers.get("x-ratelimit-reset-requests"), clock),
+            reset_tokens_s=_wait_s(headers.get("x-ratelimit-reset-tokens"), clock),
         )
         return None if rate == cls() else rate
 
@@ -39,8 +39,8 @@ def _count(value: str | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-# A provider's wish is bounded: "0" must not make all workers knock at once, and a day (or a typing error)
-# must not stop the queue for a day: after an hour one request finds out.
+# The wait is bounded: "0" must not make all workers ask at once, and a day (or a typing error) must not stop the queue
+# for a day: after an hour one request finds out.
 WAIT_MIN_S = 0.1
 WAIT_MAX_S = 3_600.0
 
@@ -48,18 +48,21 @@ WAIT_MAX_S = 3_600.0
 def requested_wait_s(
     headers: Mapping[str, str], now: datetime | None = None, *, limited: bool = True
 ) -> float | None:
-    """Seconds a provider asks to wait, `WAIT_MIN_S` to `WAIT_MAX_S`; None when it says nothing readable.
+    """The seconds that a provider asks to wait, `WAIT_MIN_S` to `WAIT_MAX_S`; None if it says nothing readable.
 
-    Read in this order: `retry-after-ms`, `retry-after` (seconds or an HTTP date, taken against the server's
-    own `date` header so that a wrong clock here does not matter), `x-ratelimit-reset-requests` and `-tokens`.
-    The last two come with every answer: where it is not a limit that refuses (`limited`), only that of a budget which
-    is used up counts. `headers` must look names up in lower case, as the client's headers do.
+    Read in this order: `retry-after-ms`, `retry-after`, `x-ratelimit-reset-requests` and `-tokens`, `x-ratelimit-reset`
+    and `ratelimit-reset`. Each may be a duration or a moment: an HTTP date, ISO 8601, or Unix time in seconds or
+    milliseconds. A moment is taken against the server's own `date` header, so that a wrong clock here does not matter.
+    The resets come with every answer. If no limit refused the request (`limited` is false), only the reset of a budget
+    that is used up counts. `headers` must look names up in lower case, as the client's headers do.
     """
+    clock = _clock(headers, now)
+    milliseconds = _number(headers.get("retry-after-ms"))
     for wait in (
-        _scaled(_number(headers.get("retry-after-ms")), 0.001),
-        _number(headers.get("retry-after")),
-        _until(headers.get("retry-after"), headers.get("date"), now),
-        _reset(headers, limited=limited),
+        None if milliseconds is None else _relative(milliseconds, clock, scale=0.001),
+        _wait_s(headers.get("retry-after"), clock),
+        _reset(headers, clock, limited=limited),
+        _reset_of_all(headers, clock, limited=limited),
     ):
         if wait is not None:
             return min(max(wait, WAIT_MIN_S), WAIT_MAX_S)
@@ -67,7 +70,7 @@ def requested_wait_s(
 
 
 def duration_s(value: str | None) -> float | None:
-    """Seconds of a duration such as `6m0s`, `120ms`, `1.5s`, `1h2m` or plain `7`; None when it is none."""
+    """The seconds of a duration such as `6m0s`, `120ms`, `1.5s`, `1h2m` or plain `7`; None for any other text."""
     number = _number(value)
     if number is not None or value is None:
         return number
@@ -89,17 +92,35 @@ def _number(value: str | None) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
+# No wait is longer than thirty years: from here on a number is Unix time, in seconds or in milliseconds.
+_UNIX_S = 1e9
+_UNIX_MS = 1e12
 
 
-def _until(value: str | None, date: str | None, now: datetime | None) -> float | None:
-    """Seconds from the server's own time to an HTTP date; negative when it has passed."""
-    moment = _http_date(value)
-    if moment is None:
-        return None
-    reference = _http_date(date) or now or datetime.now(UTC)
-    return (moment - reference).total_seconds()
+def _clock(headers: Mapping[str, str], now: datetime | None) -> datetime:
+    """The server's own time, or ours if it does not say it."""
+    return _http_date(headers.get("date")) or now or datetime.now(UTC)
+
+
+def _wait_s(value: str | None, clock: datetime) -> float | None:
+    """Seconds until a moment, or of a duration; negative if the moment has passed, None for any other text."""
+    number = _number(value)
+    if number is not None:
+        return _relative(number, clock)
+    duration = duration_s(value)
+    if duration is not None:
+        return duration
+    moment = _http_date(value) or _iso_date(value)
+    return None if moment is None else (moment - clock).total_seconds()
+
+
+def _relative(number: float, clock: datetime, scale: float = 1.0) -> float:
+    """Seconds of a number that is a duration in units of `scale` seconds, or Unix time."""
+    if number >= _UNIX_MS:
+        return number / 1000 - clock.timestamp()
+    if number >= _UNIX_S:
+        return number - clock.timestamp()
+    return number * scale
 
 
 def _http_date(value: str | None) -> datetime | None:
@@ -112,12 +133,28 @@ def _http_date(value: str | None) -> datetime | None:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _reset(headers: Mapping[str, str], *, limited: bool) -> float | None:
-    """The longer of the two reset times; of the exhausted budget alone where the headers say which it is, and where
-    no limit refused."""
+def _iso_date(value: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat((value or "").strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _reset(headers: Mapping[str, str], clock: datetime, *, limited: bool) -> float | None:
+    """The longer of the reset times; of the exhausted budgets alone if the headers name one, or if no limit refused."""
     resets: dict[bool, list[float]] = {True: [], False: []}
     for budget in ("requests", "tokens"):
-        wait = duration_s(headers.get(f"x-ratelimit-reset-{budget}"))
+        wait = _wait_s(headers.get(f"x-ratelimit-reset-{budget}"), clock)
         if wait is not None:
             resets[_number(headers.get(f"x-ratelimit-remaining-{budget}")) == 0.0].append(wait)
     return max(resets[True] or (resets[False] if limited else []), default=None)
+
+
+def _reset_of_all(headers: Mapping[str, str], clock: datetime, *, limited: bool) -> float | None:
+    """The reset time of a server that has one budget, under the same rule."""
+    for prefix in ("x-ratelimit", "ratelimit"):
+        wait = _wait_s(headers.get(f"{prefix}-reset"), clock)
+        if wait is not None and (limited or _number(headers.get(f"{prefix}-remaining")) == 0.0):
+            return wait
+    return None

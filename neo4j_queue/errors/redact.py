@@ -1,8 +1,8 @@
 """Keeps keys and entity texts out of stored and logged error messages.
 
-Providers quote what they refuse: a wrong key by half, an input by its first thousand characters, a validation
-error by the whole request. The exception of a failed request still carries that request, so what must not be
-repeated is known exactly and can be looked for.
+Providers quote what they refuse: half of a wrong key, the first thousand characters of an input, or the whole request
+in a validation error. The exception of a failed request carries that request, so the keys and texts to hide are known
+exactly.
 """
 
 import json
@@ -14,24 +14,24 @@ from typing import Any, Self
 HIDDEN_KEY = "[key]"
 HIDDEN_TEXT = "[text]"
 
-# What looks like a key, for messages whose request is not at hand (keys are also shown half starred out).
+# What looks like a key, for messages whose request is not at hand (providers show keys half starred out, too).
 _KEY = re.compile(
     r"\b(?:sk|pk|key|api|gsk|hf|AIza)[-_][A-Za-z0-9*_\-.]{8,}|AIza[A-Za-z0-9_\-]{20,}|(?<=Bearer )\S+"
 )
-# A quotation shorter than this is taken for the provider's own words: "maximum context length" may well occur
-# in a text too, and a message without its words helps nobody.
+# A shorter quotation counts as the provider's own words: "maximum context length" may occur in a text too, and a
+# message without its words is of no use.
 QUOTED_CHARS = 24
 # Any run of QUOTED_CHARS contains a whole window of half that size at a multiple of it, so looking up each
 # such window finds every run.
 _WINDOW = QUOTED_CHARS // 2
 # A window of words that many texts share occurs often; the longest run begins at one of the first.
 _OCCURRENCES = 50
-# A short text is hidden where it appears whole; below this it is a word like any other.
+# A short text is hidden where it appears whole; a shorter one than this is a word like any other.
 _WHOLE_TEXT_CHARS = 6
 # Before the search a message is cut to a multiple of what is kept: redaction costs per character.
 _SEARCHED = 2
-# Texts are quoted as they are, as JSON, or as some language prints a string. All are compared without what
-# differs: escapes, quotes, blanks, and characters that JSON may write as two.
+# Texts are quoted as they are, as JSON, or as a string of some language. They are compared without what differs:
+# escapes, quotes, blanks, and characters that JSON may write as two.
 _QUOTING = re.compile(r"\\u([0-9a-fA-F]{4})|\\.|[\s\"'\\\U00010000-\U0010ffff]|(.)", re.DOTALL)
 _BARE = re.compile(r"[\s\"'\\\ud800-\udfff\U00010000-\U0010ffff]+")
 
@@ -50,12 +50,17 @@ class Redactor:
         return cls() if request is None else cls(_keys(request), _texts(request))
 
     def clean(self, message: str, limit: int) -> str:
-        """The message without keys and texts, at most `limit` characters: the beginning of it."""
+        """The first `limit` characters of the message, without keys and texts."""
         return _truncated(self._hidden(message[: limit * _SEARCHED]), limit)
 
     def clean_stack(self, stack: str, limit: int) -> str:
-        """The same for a stack, of which the end is kept: it names the line that raised."""
+        """The last `limit` characters of a stack, without keys and texts: the end names the line that raised."""
         return self._hidden(stack[-limit:])[-limit:]
+
+    def quotes(self, phrase: str) -> bool:
+        """True if the phrase occurs in one of the texts, in upper or lower case and however it is quoted."""
+        bare = _BARE.sub("", phrase).casefold()
+        return any(bare in _BARE.sub("", text).casefold() for text in self.texts)
 
     def _hidden(self, message: str) -> str:
         for key in self.keys:
@@ -132,7 +137,7 @@ def _keys(request: Any) -> tuple[str, ...]:
 
 
 def _texts(request: Any) -> tuple[str, ...]:
-    """The inputs of an embeddings request; none when its body cannot be read back."""
+    """The inputs of an embeddings request; none if its body cannot be read back."""
     try:
         body = json.loads(request.content)
     except (RuntimeError, ValueError, AttributeError):  # a streamed body, another format, another client

@@ -80,7 +80,7 @@ class QueryEmbedder:
             self._embedder = open_embedder(self._settings)
         if self._book is not None and describe(self._settings).provider not in IN_PROCESS:
             self._wait_for_room(self._book, estimate_tokens(query))
-        return self._embedder.embed([query]).vectors[0]
+        return self._embedder.embed([query], query=True).vectors[0]
 
     def _wait_for_room(self, book: BookQuery, est_tokens: int) -> None:
         patience_s = self._settings.embed_request_timeout_ms / 1000

@@ -5,6 +5,7 @@ import socket
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from neo4j_queue.mock_provider.journal import Request
 from neo4j_queue.mock_provider.replies import Reply, error
@@ -62,7 +63,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         provider = self.server.provider
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if not self.path.endswith("/v1/embeddings"):  # a proxy is asked for the whole address
+        # A proxy is asked for the whole address; deployments of Azure have no `/v1`, and a query.
+        if not urlsplit(self.path).path.endswith("/embeddings"):
             self._send(Reply(status=404), NO_SUCH_ADDRESS)
             return
         body, inputs = _read(raw)
@@ -70,7 +72,9 @@ class Handler(BaseHTTPRequestHandler):
             refusal = error(400, message=WANTED, type=INVALID)
             self._send(refusal, json.dumps(refusal.body).encode())
             return
-        request, reply = provider.take(inputs, body, dict(self.headers.items()), self.client_address[1])
+        request, reply = provider.take(
+            inputs, body, dict(self.headers.items()), client_port=self.client_address[1], path=self.path
+        )
         status: int | None = None
         try:
             provider.delay(reply)

@@ -5,7 +5,8 @@ import math
 import struct
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 TOKENS_PER_BYTE = 0.25  # what the real provider's size check counts
 MINUTE_S = 60.0
@@ -14,7 +15,8 @@ MINUTE_S = 60.0
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request as it was seen. Times are of `ProviderServer.clock`; `concurrency` counts it too; requests
-    with the same `client_port` came over one connection.
+    with the same `client_port` came over one connection. `path` is that of the address with its query, `fields` the
+    whole body but for the texts.
 
     `status` and `finished_at` are None while it is under way, and for ever if it was never answered.
     """
@@ -28,6 +30,8 @@ class Request:
     concurrency: int
     headers: Mapping[str, str]
     client_port: int
+    path: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
     status: int | None = None
     finished_at: float | None = None
 

@@ -4,11 +4,13 @@
         server.reply_next(error(429, headers={"Retry-After": "1"}))   # the next request; then normal again
         server.reply_always(error(500))                               # until reply_always(None)
         server.reply_to_text("poison", error(400))                    # requests with such an input
+        server.rules = Rules(key="secret")                            # 401 for any other key
         server.limits = Limits(max_inputs=100)                        # answers 400 or 429 above
         server.mishaps = Mishaps(failed=0.01)                         # one in a hundred, of those within the limits
         server.journal                                                # every request so far
 
-A reply for a text beats one for the next request, which beats the one for always, which beats the limits.
+A reply for a text beats one for the next request, which beats the one for always, which beats the rules,
+which beat the limits.
 """
 
 import base64
@@ -27,6 +29,7 @@ from neo4j_queue.mock_provider.journal import Counter, Counts, Request, vector_f
 from neo4j_queue.mock_provider.limits import Limits, SlidingWindow, over_size
 from neo4j_queue.mock_provider.mishaps import Mishaps
 from neo4j_queue.mock_provider.replies import Reply, error
+from neo4j_queue.mock_provider.rules import Rules
 
 # How long a refusal by chance asks to wait: there is no window that would say it.
 CHANCE_WAIT_S = 1.0
@@ -53,6 +56,7 @@ class ProviderServer:
         latency_s: float = 0.0,
         limits: Limits | None = None,
         mishaps: Mishaps | None = None,
+        rules: Rules | None = None,
         seed: int = 0,
         rate_headers: bool = False,
         retry_after: bool = True,
@@ -67,6 +71,7 @@ class ProviderServer:
         self.latency_s = latency_s
         self.limits = limits or Limits()
         self.mishaps = mishaps or Mishaps()
+        self.rules = rules or Rules()
         self.rate_headers = rate_headers
         self.retry_after = retry_after
         self.clock = clock
@@ -164,7 +169,13 @@ class ProviderServer:
     # --- called by the handler
 
     def take(
-        self, inputs: tuple[str, ...], body: Mapping[str, Any], headers: Mapping[str, str], client_port: int
+        self,
+        inputs: tuple[str, ...],
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],
+        *,
+        client_port: int,
+        path: str,
     ) -> tuple[Request, Reply]:
         """Enters a request in the journal and decides its reply."""
         with self._lock:
@@ -180,6 +191,8 @@ class ProviderServer:
                 concurrency=self._running,
                 headers={name.lower(): value for name, value in headers.items()},
                 client_port=client_port,
+                path=path,
+                fields={name: value for name, value in body.items() if name != "input"},
             )
             self._counter.came(request)
             if self._keep_journal:
@@ -196,7 +209,8 @@ class ProviderServer:
                 return reply
         if self._next:
             return self._next.popleft()
-        return self._always or over_size(request, self.limits) or self._over_rate(request) or self._mishap()
+        refusal = self.rules.refusal(request) or over_size(request, self.limits)
+        return self._always or refusal or self._over_rate(request) or self._mishap()
 
     def _over_rate(self, request: Request) -> Reply | None:
         wait_s = self._window.wait_s(request.at, request.tokens, self.limits)

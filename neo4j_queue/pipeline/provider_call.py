@@ -17,7 +17,9 @@ from neo4j_queue.queue.leases import Spent
 from neo4j_queue.text import estimate_tokens
 
 # Faults that are a verdict about the texts of the request: an attempt is counted.
-JUDGING = frozenset({FaultKind.ITEM, FaultKind.OUTAGE, FaultKind.ANSWER, FaultKind.UNKNOWN})
+JUDGING = frozenset(
+    {FaultKind.ITEM, FaultKind.OUTAGE, FaultKind.ANSWER, FaultKind.DIALECT, FaultKind.UNKNOWN}
+)
 # A text that every provider takes.
 SIBLING = "hello"
 
@@ -150,6 +152,7 @@ class ProviderCall:
             fault = classify(error)
             self.sent.rate = fault.rate or self.sent.rate
         else:
+            self.sent.requests += answer.requests - 1
             self._count(answer, estimated)
             self._vectors.update(zip(texts, answer.vectors, strict=True))
             return None

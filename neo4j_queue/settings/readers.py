@@ -8,7 +8,9 @@ addresses come back rewritten ("redis://h" as "redis://h:6379/0") and may hold a
 should be a valid boolean, unable to interpret input") do not say what to write instead.
 """
 
+import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from string import Formatter
 from urllib.parse import urlsplit
@@ -26,7 +28,10 @@ TRUE_WORDS = ("true", "1", "yes", "on")
 FALSE_WORDS = ("false", "0", "no", "off")
 # Indexes are named after label and key together, and that must be a name too.
 NAME_MAX = 250
-PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
+# Up to the last `@` before a blank: a password may hold `@` and `/` that should have been encoded.
+PASSWORD_IN_URL = re.compile(r"(?<=://)\S*@")
+# Longer ones are no prefix but a text; instructions for models have one or two sentences.
+PREFIX_CHARS = 500
 
 
 def whole(minimum: int, maximum: int) -> Callable[[object], object]:
@@ -121,9 +126,44 @@ def one_of(*words: str) -> Callable[[str], str]:
 def identifier(value: str) -> str:
     """A name that is not blank and holds no control character."""
     name = value.strip()
-    if not name or any(ord(character) < 32 for character in name):
+    if not name or any(unicodedata.category(character) == "Cc" for character in name):
         raise ValueError("must be a name, not blank, without control characters")
     return name
+
+
+def prefix(value: object) -> object:
+    r"""A text that stands before another one, such as `query: `; `\n` and `\t` typed as two characters are meant.
+
+    Its blanks count; nothing but blanks means not set.
+    """
+    if not isinstance(value, str) or not value.strip():
+        return None
+    if len(value) > PREFIX_CHARS:
+        raise ValueError(f"must have at most {PREFIX_CHARS} characters")
+    return value.replace("\\n", "\n").replace("\\t", "\t")
+
+
+def json_object(**reserved: str) -> Callable[[object], object]:
+    """A reader of a JSON object such as `{"truncate": "END"}`; blank means not set.
+
+    `reserved` are names that it may not hold, each with the reason.
+    """
+
+    def read(value: object) -> object:
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        try:
+            found = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ValueError('must be a JSON object such as {"truncate": "END"}')
+        for name in found:
+            if name in reserved:
+                raise ValueError(f"must not hold `{name}`: {reserved[name]}")
+        return found
+
+    return read
 
 
 def graph_name(*reserved: str) -> Callable[[str], str]:

@@ -6,7 +6,8 @@ there a wrong setting has its default, and the boot check reports it a moment la
 """
 
 import operator
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
@@ -34,7 +35,7 @@ from pydantic_settings import (
 from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
-from neo4j_queue.providers import AUTO, PROFILES
+from neo4j_queue.providers import AUTO, BASE64, FLOAT, NO_ENCODING, PROFILES
 from neo4j_queue.settings import env_file
 from neo4j_queue.settings.readers import (
     comma_list,
@@ -44,8 +45,10 @@ from neo4j_queue.settings.readers import (
     graph_name,
     header_value,
     identifier,
+    json_object,
     none_if_blank,
     one_of,
+    prefix,
     redis_uri,
     template,
     unset_if_empty,
@@ -71,6 +74,8 @@ BROKER_NAMES = ("celery_broker_url", "redis_url")
 # Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
 INPUT_TOKENS_MIN = 16
 PROFILE_NAMES = (AUTO, *PROFILES)
+# In the value of one setting everything up to the last `@` is a password, blanks too.
+WHOLE_URL = re.compile(r"://.*@", re.DOTALL)
 
 
 class Role(StrEnum):
@@ -102,6 +107,20 @@ Days = Annotated[int, BeforeValidator(whole(0, 3650))]
 Flag = Annotated[bool, BeforeValidator(flag)]
 DatabaseUri = Annotated[str, AfterValidator(database_uri)]
 Identifier = Annotated[str, AfterValidator(identifier)]
+# Fields that a request has anyway, and the settings that say them.
+Body = Annotated[
+    Mapping[str, Any] | None,
+    NoDecode,
+    BeforeValidator(
+        json_object(
+            model="set OPENAI_EMBEDDING_MODEL",
+            input="it holds the texts",
+            encoding_format="set EMBEDDING_ENCODING_FORMAT",
+            dimensions="set OPENAI_EMBEDDING_DIMENSIONS",
+        )
+    ),
+]
+Prefix = Annotated[str | None, BeforeValidator(prefix)]
 
 
 class Settings(BaseSettings):
@@ -152,6 +171,11 @@ class Settings(BaseSettings):
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"
     embedding_profile: Annotated[str, AfterValidator(one_of(*PROFILE_NAMES))] = AUTO
+    embedding_encoding_format: Annotated[str, AfterValidator(one_of(AUTO, FLOAT, BASE64, NO_ENCODING))] = AUTO
+    embedding_extra_body: Body = None
+    embedding_query_body: Body = None
+    embed_passage_prefix: Prefix = None
+    embed_query_prefix: Prefix = None
     openai_api_key: Annotated[SecretStr | None, BeforeValidator(header_value)] = None
     openai_base_url: Annotated[OptionalText, AfterValidator(web_address)] = None
     openai_embedding_model: Identifier = "text-embedding-3-small"
@@ -336,8 +360,8 @@ def _broken_rules(s: Settings) -> Iterator[Violation]:
         chosen = next(name for name in sources if getattr(s, name) is not None)
         line = f"{chosen.upper()}: {', '.join(sorted(ours))} cannot be part of the text, vectors change it"
         yield Violation(sources, line)
-    for prefix in ("neo4j", "embed_job_database"):
-        user, password = f"{prefix}_username", f"{prefix}_password"
+    for database in ("neo4j", "embed_job_database"):
+        user, password = f"{database}_username", f"{database}_password"
         if (getattr(s, user) is None) != (getattr(s, password) is None):
             absent, present = (user, password) if getattr(s, user) is None else (password, user)
             line = f"{absent.upper()} is missing: required when {present.upper()} is set"
@@ -378,5 +402,5 @@ def _violations_of(error: ValidationError) -> list[Violation]:
 
 def _shown(value: object) -> str:
     # Longer values are cut: a template of a page would hide the other lines.
-    text = without_password(str(value))
+    text = WHOLE_URL.sub("://***@", without_password(str(value)))
     return f"={text!r}" if len(text) <= 80 else f"={text[:80]!r}..."

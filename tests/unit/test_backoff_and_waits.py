@@ -130,6 +130,45 @@ def test_the_wait_that_a_provider_asks_for(headers: dict[str, str], wait: float 
     assert requested_wait_s(headers, NOW) == pytest.approx(wait)
 
 
+UNIX = int(NOW.timestamp())
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": str(UNIX + 10)}, 10.0),
+        ({"retry-after": str((UNIX + 10) * 1000)}, 10.0),
+        ({"retry-after": f"{UNIX + 10}.5"}, 10.5),
+        ({"retry-after-ms": str((UNIX + 10) * 1000)}, 10.0),
+        ({"x-ratelimit-reset-requests": str(UNIX + 10)}, 10.0),
+        ({"x-ratelimit-reset": str((UNIX + 10) * 1000)}, 10.0),
+        ({"ratelimit-reset": "7"}, 7.0),
+        ({"retry-after": "1m30s"}, 90.0),
+        ({"retry-after": "2026-03-01T12:00:10Z"}, 10.0),
+        ({"x-ratelimit-reset-tokens": "2026-03-01T12:00:10"}, 10.0),
+        # Against the server's own clock, wherever ours stands.
+        ({"retry-after": str(UNIX + 5_010), "date": "Sun, 01 Mar 2026 13:23:20 GMT"}, 10.0),
+        # Absurd ones are bounded: passed, far away, or the number of another unit.
+        ({"retry-after": str(UNIX - 10)}, WAIT_MIN_S),
+        ({"retry-after": "2000000000"}, WAIT_MAX_S),
+        ({"retry-after": "9" * 30}, WAIT_MAX_S),
+        ({"retry-after": "60000"}, WAIT_MAX_S),
+        ({"retry-after": "9999-12-31T23:59:59Z"}, WAIT_MAX_S),
+        ({"retry-after": "0001-01-01T00:00:00Z"}, WAIT_MIN_S),
+    ],
+)
+def test_a_moment_is_no_duration(headers: dict[str, str], wait: float) -> None:
+    """Seen failing before: a reset in ten seconds, written as Unix time, was an hour's rest."""
+    assert requested_wait_s(headers, NOW) == pytest.approx(wait)
+
+
+@pytest.mark.parametrize("prefix", ["x-ratelimit", "ratelimit"])
+def test_the_reset_of_an_only_budget_counts_in_an_outage_when_it_is_used_up(prefix: str) -> None:
+    for remaining, wait in (("3", None), ("0", 7.0)):
+        headers = {f"{prefix}-reset": "7", f"{prefix}-remaining": remaining}
+        assert requested_wait_s(headers, NOW, limited=False) == wait
+
+
 @pytest.mark.parametrize(
     ("headers", "wait"),
     [

@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import astuple
 from itertools import combinations
 from operator import mul
@@ -19,7 +20,6 @@ import neo4j_queue.embedders as embedders
 from neo4j_queue.embedders import (
     Answer,
     ModelSpec,
-    Profile,
     describe,
     open_embedder,
     profile_of,
@@ -29,9 +29,9 @@ from neo4j_queue.embedders.local import LOCAL_DIMENSIONS, RUN_BYTES, LocalEmbedd
 from neo4j_queue.embedders.mock import MockEmbedder, vector_of
 from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.embedders.profiles import profile_for
-from neo4j_queue.errors import InvalidAnswer, SettingsError, WrongWidth
+from neo4j_queue.errors import DialectError, InvalidAnswer, SettingsError, WrongWidth
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.providers import CUSTOM, LOCAL, MOCK, PROFILES, PROVIDERS
+from neo4j_queue.providers import BASE64, CUSTOM, LOCAL, MOCK, PROFILES, PROVIDERS, Dialect, Profile
 from neo4j_queue.settings import Settings
 
 KEY = {"openai_api_key": "sk-test-0123456789"}
@@ -176,9 +176,9 @@ def test_the_documents_name_every_profile_with_its_figures() -> None:
         for line in (docs / "how-to/providers.md").read_text().splitlines()
         if re.fullmatch(r"\| `\w+` \|(.*\|){4}", line)
     ]
-    assert [(name, *map(int, figures)) for name, _, *figures in table] == list(
-        map(astuple, PROFILES.values())
-    )
+    assert [(name, *map(int, figures)) for name, _, *figures in table] == [
+        astuple(profile)[:4] for profile in PROFILES.values()
+    ]
     for (_, known_by, *_), provider in zip(table, PROVIDERS, strict=True):
         assert all(host in known_by for host in provider.hosts)
         assert provider.port is None or f"port {provider.port} nearby" in known_by
@@ -197,7 +197,7 @@ def test_limits_of_the_settings_win() -> None:
     limits = {"embed_batch_size": 7, "embed_batch_tokens": 99, "embed_input_tokens": 77}
     embedder = open_embedder(settings(**KEY, **limits))
 
-    assert embedder.profile == Profile("openai", 7, 99, 77)
+    assert embedder.profile == Profile("openai", 7, 99, 77, Dialect(encoding=BASE64))
     assert CUSTOM.overridden(None, None) == CUSTOM
 
 
@@ -223,7 +223,13 @@ def test_whole_numbers_become_floats() -> None:
         [(0, [1.0, 0.0]), (2, [1.0, 0.0])],
         [(0, [1.0, 0.0]), (-1, [1.0, 0.0])],
         [(False, [1.0, 0.0]), (True, [1.0, 0.0])],
-        [(0, [1.0, 0.0]), (None, [1.0, 0.0])],
+        [(None, [1.0, 0.0]), (None, [1.0, 0.0])],
+        [(2, [1.0, 0.0]), (None, [1.0, 0.0])],
+        [(0, [1.0, 0.0]), (1.5, [1.0, 0.0])],
+        [(0, [1.0, 0.0]), ("１", [1.0, 0.0])],
+        [(0, [1.0, 0.0]), ("-1", [1.0, 0.0])],
+        [("1", [1.0, 0.0]), (1.0, [1.0, 0.0])],
+        [(0, [1.0, 0.0]), (math.inf, [1.0, 0.0])],
         [(0, [1.0, 0.0]), (1, [1.0])],
         [(0, [1.0, 0.0]), (1, [1.0, 0.0, 0.0])],
         [(0, [1.0, 0.0]), (1, None)],
@@ -267,7 +273,6 @@ def test_vectors_that_are_good_but_for_their_common_width_tell_it(width: int) ->
         [(0, [1.0]), (1, None)],
         [(0, [1.0]), (1, [0.0])],
         [(0, [1.0]), (1, [math.nan])],
-        [(0, [1.0]), (0, [1.0])],
         [(0, [1.0])],
     ],
     ids=str,
@@ -275,6 +280,50 @@ def test_vectors_that_are_good_but_for_their_common_width_tell_it(width: int) ->
 def test_an_answer_that_is_odd_in_any_other_way_says_nothing_of_the_model(
     pairs: list[tuple[object, object]],
 ) -> None:
+    with pytest.raises(InvalidAnswer) as raised:
+        validated(pairs, 2, 2)
+    assert type(raised.value) is InvalidAnswer
+
+
+@pytest.mark.parametrize("left_out", [0, 1, 2])
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]], ids=str)
+def test_one_index_that_is_missing_is_the_one_that_is_left(left_out: int, order: list[int]) -> None:
+    """Seen failing before: a server that leaves out zeros had every answer refused."""
+    pairs: list[tuple[object, object]] = [(n, [1.0, n]) for n in order]
+    pairs[order.index(left_out)] = (None, [1.0, left_out])
+
+    assert validated(pairs, 3, 2) == [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]
+
+
+def test_a_single_vector_needs_no_index() -> None:
+    assert validated([(None, [1.0, 0.0])], 1, 2) == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize("write", [str, float], ids=["text", "1.0"])
+def test_an_index_that_is_written_in_another_way_is_read(write: Callable[[int], object]) -> None:
+    pairs: list[tuple[object, object]] = [(write(n), [1.0, n]) for n in (1, 0)]
+
+    assert validated(pairs, 2, 2) == [[1.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "advice"),
+    [
+        ([(None, [1.0, 0.0]), (None, [1.0, 0.0])], "EMBED_BATCH_SIZE=1"),
+        ([(0, [1.0, 0.0]), (0, [1.0, 0.0])], "EMBED_BATCH_SIZE=1"),
+        ([(0, {"values": [1.0, 0.0]}), (1, {"values": [1.0, 0.0]})], "OPENAI_BASE_URL"),
+        ([(0, 1.0), (1, 0.0)], "OPENAI_BASE_URL"),
+    ],
+    ids=["no index", "one index for all", "objects", "numbers"],
+)
+def test_an_answer_of_another_shape_is_the_dialects(pairs: list[tuple[object, object]], advice: str) -> None:
+    """The order of an answer proves nothing: vectors are never paired by it."""
+    with pytest.raises(DialectError, match=advice):
+        validated(pairs, 2, 2)
+
+
+@pytest.mark.parametrize("pairs", [[(0, None), (1, None)], [(0, [1.0, 0.0]), (1, {})]], ids=str)
+def test_a_vector_that_is_none_may_be_its_texts(pairs: list[tuple[object, object]]) -> None:
     with pytest.raises(InvalidAnswer) as raised:
         validated(pairs, 2, 2)
     assert type(raised.value) is InvalidAnswer

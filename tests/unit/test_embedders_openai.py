@@ -15,7 +15,7 @@ from neo4j_queue.embedders.openai import OpenAIEmbedder
 from neo4j_queue.errors import ErrorCategory, FaultKind, InvalidAnswer, WrongWidth, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.mock_provider import MANGLES, Reply, error, mangled, vector_for
-from neo4j_queue.providers import CUSTOM
+from neo4j_queue.providers import BASE64, CUSTOM, Dialect
 from tests.provider import Drip, ProviderServer
 
 DIMENSIONS = 8
@@ -23,7 +23,12 @@ TEXTS = ["Name: Ada\nType: person", "Name: Bob\nType: person", "日本語 😀"]
 # The tolerance of the contract, and little enough for a deadline per read to be found out.
 DEADLINE_S = 1.0
 TOLERANCE_S = 2.0
-HARMLESS = {"shuffled"}
+HARMLESS = {"shuffled", "index 0 left out", "index null", "index as text"}
+# Answers of a shape that no text explains.
+DIALECTS = {
+    *("HTML", "nothing", "null", "a list", "data is null", "data is an object", "item is null"),
+    *("no index", "repeated index", "vectors in an object"),
+}
 
 Make = Callable[..., OpenAIEmbedder]
 
@@ -83,17 +88,8 @@ def test_a_configured_width_is_asked_for(server: ProviderServer, make: Make) -> 
     assert answer.vectors == [vector_for("text", 4)]
 
 
-def test_the_provider_itself_is_asked_for_base64(make: Make) -> None:
-    assert make(base_url="https://api.openai.com/v1")._base64
-    assert make(base_url="https://eu.api.openai.com/v1")._base64
-    assert not make(base_url="https://api.openai.com.example.org/v1")._base64
-
-
 def test_base64_vectors_are_read(server: ProviderServer, make: Make) -> None:
-    embedder = make()
-    embedder._base64 = True
-
-    answer = embedder.embed(TEXTS)
+    answer = make(dialect=Dialect(encoding=BASE64)).embed(TEXTS)
 
     assert server.journal[0].encoding_format == "base64"
     assert answer.vectors == [vector_for(text, DIMENSIONS) for text in TEXTS]
@@ -108,13 +104,17 @@ def test_no_wrong_vector_gets_past(server: ProviderServer, make: Make, how: str)
         make().embed(TEXTS)
 
     fault = classify(raised.value)
-    assert (fault.category, fault.kind) == (ErrorCategory.TRANSIENT, FaultKind.ANSWER)
+    kind, name = (
+        (FaultKind.DIALECT, "DialectError") if how in DIALECTS else (FaultKind.ANSWER, "InvalidAnswer")
+    )
+    assert (fault.category, fault.kind) == (ErrorCategory.TRANSIENT, kind)
     assert (fault.status, fault.request_id) == (200, "req-1")
-    assert fault.error_type == "InvalidAnswer"
+    assert fault.error_type == name
 
 
-def test_a_shuffled_answer_is_put_in_order(server: ProviderServer, make: Make) -> None:
-    server.reply_next(mangled("shuffled"))
+@pytest.mark.parametrize("how", sorted(HARMLESS))
+def test_an_answer_in_another_order_or_notation_is_read(server: ProviderServer, make: Make, how: str) -> None:
+    server.reply_next(mangled(how))
 
     assert make().embed(TEXTS).vectors == [vector_for(text, DIMENSIONS) for text in TEXTS]
 
@@ -162,7 +162,18 @@ def test_one_call_is_one_request_whatever_comes_back(server: ProviderServer, mak
         (502, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
         (503, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
         (529, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
-        (418, None, FaultKind.UNKNOWN, ErrorCategory.PERMANENT),
+        (418, None, FaultKind.REQUEST, ErrorCategory.PERMANENT),
+        (415, None, FaultKind.REQUEST, ErrorCategory.PERMANENT),
+        (451, None, FaultKind.REQUEST, ErrorCategory.PERMANENT),
+        (421, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (423, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (424, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (425, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (449, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (499, None, FaultKind.OUTAGE, ErrorCategory.TRANSIENT),
+        (420, None, FaultKind.RATE_LIMIT, ErrorCategory.TRANSIENT),
+        (426, None, FaultKind.CONFIGURATION, ErrorCategory.CRITICAL),
+        (498, None, FaultKind.CONFIGURATION, ErrorCategory.CRITICAL),
     ],
 )
 @pytest.mark.parametrize("shape", ["object", "list"])

@@ -15,6 +15,7 @@ from neo4j import exceptions as neo4j_errors
 from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.errors import (
+    DialectError,
     EntityNotFound,
     ErrorCategory,
     FaultKind,
@@ -26,7 +27,8 @@ from neo4j_queue.errors import (
     WrongWidth,
     classify,
 )
-from neo4j_queue.errors.classify import MESSAGE_CHARS, STACK_CHARS, ErrorBody
+from neo4j_queue.errors.classify import MESSAGE_CHARS, STACK_CHARS
+from neo4j_queue.errors.provider_body import ErrorBody
 
 T, P, C = ErrorCategory.TRANSIENT, ErrorCategory.PERMANENT, ErrorCategory.CRITICAL
 
@@ -84,6 +86,7 @@ def test_an_error_of_the_database_server_by_its_code(
         (EntityNotFound("Ada"), FaultKind.ITEM, P),
         (UnembeddableText("the text is blank"), FaultKind.ITEM, P),
         (InvalidAnswer("short"), FaultKind.ANSWER, T),
+        (DialectError("no list"), FaultKind.DIALECT, T),
         (WrongWidth(8, 16), FaultKind.CONFIGURATION, C),
         (openai.OpenAIError("no key"), FaultKind.CONFIGURATION, C),
         (ConnectionResetError("peer"), FaultKind.OUTAGE, T),

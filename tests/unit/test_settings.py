@@ -29,7 +29,8 @@ NOT_A_DATABASE = [
     "bolt://u:p@h",
     "bolt://h h",
 ]
-NOT_A_NAME = ["  ", "a\tb"]
+NOT_A_NAME = ["  ", "a\tb", "a\x7fb", "a\x85b"]
+NOT_A_BODY = ["text", "[1]", "null", "{", '{"model": "m"}', '{"input": []}', '{"encoding_format": "float"}']
 NOT_IN_THE_GRAPH = [*NOT_A_NAME, "back`tick", r"a\u0060b", r"a\\u0060b", "a\x7fb", "x " * 125 + "xx"]
 NOT_DIMENSIONS = [*NOT_WHOLE, "0", "4097"]
 
@@ -65,6 +66,11 @@ WRONG: dict[str, list[str]] = {
     "EMBEDDING_PRICE_PER_MILLION_TOKENS": [*NOT_DECIMAL, "1000001", "0.02 USD"],
     "EMBEDDING_PROVIDER": ["openia"],
     "EMBEDDING_PROFILE": ["olama", "mock"],
+    "EMBEDDING_ENCODING_FORMAT": ["hex"],
+    "EMBEDDING_EXTRA_BODY": NOT_A_BODY,
+    "EMBEDDING_QUERY_BODY": NOT_A_BODY,
+    "EMBED_PASSAGE_PREFIX": ["P" * 501],
+    "EMBED_QUERY_PREFIX": ["Q" * 501],
     "OPENAI_API_KEY": ["sk-one sk-two", "sk-one\nsk-two", "sk-\u00e9"],
     "OPENAI_BASE_URL": ["api.example.com", "ftp://h", "http://"],
     "OPENAI_EMBEDDING_MODEL": NOT_A_NAME,
