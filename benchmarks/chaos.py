@@ -97,7 +97,7 @@ def _write(world: World, jobs: int) -> None:
 
 
 def _wait_warm(world: World) -> None:
-    """A cold start is no recovery: the first fault waits for the first completed job."""
+    """Waits for the first completed job: a cold start is no recovery."""
     deadline = time.monotonic() + BACK_S
     while world.first_completed_after(0) is None:
         if time.monotonic() > deadline:
@@ -106,7 +106,7 @@ def _wait_warm(world: World) -> None:
 
 
 def _see_to_work(world: World, chance: random.Random) -> None:
-    """A fault that meets an idle queue shows nothing."""
+    """Keeps work in the queue: a fault that meets an idle queue shows nothing."""
     status = world.status()
     if status is not None and status.unfinished < WORK:
         world.edit(chance, WORK)
@@ -196,7 +196,7 @@ def _targets(faults: list[Fault]) -> list[Target]:
 
 
 def _idle_ms(fault: Fault) -> int:
-    """As long as we waited, where nothing was completed."""
+    """The time of the wait, where no job was completed."""
     return round(BACK_S * 1000) if fault.idle_ms is None else fault.idle_ms
 
 

@@ -1,4 +1,4 @@
-"""What a chaos run left: both databases and the provider's journal, against what must hold."""
+"""Audits what a chaos run left, both databases and the provider's journal, against what must hold."""
 
 import itertools
 import re
@@ -36,7 +36,7 @@ class Audit:
 
     @property
     def good(self) -> bool:
-        """Whether nothing was violated."""
+        """True if nothing was violated."""
         return not any(self.violations.values())
 
     def count(self, what: str, cases: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ def _paid(found: Audit, journal: Sequence[Request], faults: Sequence[Fault], off
 
 
 def _cost(fault: Fault, answered_at: int, again_at: int) -> bool:
-    """May this fault have lost the answer of `answered_at`, so that it was paid for again at `again_at` (epoch ms)?"""
+    """True if this fault may have lost the answer of `answered_at`, so that `again_at` paid again (epoch ms)."""
     return (
         fault.began_at - IN_HAND_MS < answered_at < fault.ended_at + IN_HAND_MS and fault.began_at < again_at
     )

@@ -190,7 +190,7 @@ class World:
             return None
 
     def all_fresh(self) -> bool:
-        """Whether every entity has a vector, and no change waits for a better one."""
+        """True if every entity has a vector, and no change waits for a new one."""
         try:
             coverage = self.graph.coverage()
         except (DriverError, Neo4jError, OSError):

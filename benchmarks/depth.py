@@ -1,4 +1,4 @@
-"""Does a lease take longer when more jobs wait? Medians at three depths, each depth visited in every round."""
+"""The time of a lease at three depths of the queue: medians, each depth visited in every round."""
 
 import time
 from statistics import median, quantiles

@@ -87,7 +87,7 @@ def pages(items: Sequence[T], size: int) -> Iterator[list[T]]:
 
 def _entity(n: int) -> EntityInput:
     observations = [
-        f"Item {n} of a catalogue that nobody reads, written to be as long as an observation of an agent is.",
+        f"Item {n} of a catalogue that is never read, written to be as long as an observation of an agent is.",
         f"It was seen in room {n % 97} on shelf {n % 31}, between a lamp and a book about the number {n * 7919}.",
     ]
     return EntityInput(f"entity-{n:06}", "Benchmark", observations)

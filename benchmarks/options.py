@@ -14,7 +14,7 @@ class Options:
     only: frozenset[str] = field(default_factory=frozenset)
 
     def wants(self, part: str, *, default: bool = True) -> bool:
-        """Whether a part is to be measured; `default` says so when none is named."""
+        """True if a part is to be measured; `default` where no part is named."""
         return part in self.only if self.only else default
 
     def shown(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The queue alone, on the jobs database: what goes in, what comes out, and at which depth."""
+"""The queue alone, on the jobs database: jobs in, jobs out, and the depth between them."""
 
 import threading
 import time
@@ -183,7 +183,7 @@ def _one_naive(queue: EmbedQueue, size: int) -> int:
 
 
 def _doubles(stage: Stage, queue: EmbedQueue, options: Options, report: Report) -> None:
-    """Many threads lease everything; how often was a job given out more than once?"""
+    """Many threads lease everything; counts the jobs that were given out more than once."""
     count = 2_000 if options.quick else DOUBLES_JOBS
     table = Table(
         f"{DOUBLES_THREADS} threads lease {count:,} jobs, {DOUBLES_BATCH} at a time",

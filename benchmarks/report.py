@@ -55,7 +55,7 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Whether the bound is kept."""
+        """True if the bound is kept."""
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 

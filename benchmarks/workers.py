@@ -43,7 +43,7 @@ class Workers(CeleryProcesses):
 
 
 def _idle() -> bool:
-    """Are both workers there, and done with their first acts?"""
+    """True if both workers are there and done with what they do first."""
     # celeryconfig reads the environment when it is imported, and the stage has set it by now.
     from tasks.app import app
 

@@ -48,7 +48,7 @@ Nodes = list[dict[str, Any]]
 
 
 def pytest_configure() -> None:
-    """The developer's own settings must not reach a test, and SIGTERM must clean up as Ctrl-C does."""
+    """Keeps the developer's own settings out of the tests, and makes SIGTERM clean up as Ctrl-C does."""
     for name in [*(field.upper() for field in Settings.model_fields), "REDIS_URL"]:
         os.environ.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""What a worker or beat makes sure of before it takes work: better not to start than to run wrong.
+"""What a worker or beat checks before it takes work.
 
 `check` waits for services that are away (then `TemporarilyUnavailable`, exit code 75) and refuses a
 configuration that cannot work (`SettingsError`, exit code 78) with every problem in one go.
@@ -22,11 +22,11 @@ from neo4j_queue.log import get_logger
 from neo4j_queue.settings import Role, Settings
 from neo4j_queue.settings.unknown_names import suspicious_names
 
-# Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; whoever keeps
-# us running (systemd, compose) starts us again after we gave up.
+# Two minutes: a Neo4j server that starts beside us on a busy machine needs about half a minute; the supervisor
+# (systemd, compose) starts us again after we gave up.
 WAIT_S = 120.0
 POLL_S = 1.0
-# While waiting, say so again this often: the log shows that we wait, and does not fill with it.
+# Seconds between two lines about the same wait: the log shows it and does not fill with it.
 REPEAT_S = 15.0
 
 
@@ -48,7 +48,7 @@ def check(
     clock: Clock = time.monotonic,
     sleep: Sleep = time.sleep,
 ) -> str:
-    """Returns when everything that work needs is there and fits together: with the settings' fingerprint.
+    """Waits until everything that work needs is there and fits together; returns the fingerprint of the settings.
 
     `ping_broker` raises `TemporarilyUnavailable` while the broker does not answer (this package knows no
     broker). Raises `TemporarilyUnavailable` when a service is still away after `wait_s` seconds, and
@@ -130,7 +130,7 @@ def wait_for(
 
 
 def ping(database: Database, prefix: str) -> None:
-    """Asks one database whether it answers, and whether its server is new enough.
+    """Checks that a database answers and that its server is new enough.
 
     Raises `TemporarilyUnavailable` when trying again makes sense, else `SettingsError`, which names the
     variables by their `prefix` (`NEO4J` or `EMBED_JOB_DATABASE`).
@@ -150,14 +150,14 @@ def ping(database: Database, prefix: str) -> None:
 
 
 def missing_database(error: Exception, settings: Settings) -> str | None:
-    """The line about a database that does not exist, with its variable, if that is what the error says."""
+    """One line that names the database that does not exist and its variable; None for any other error."""
     if not isinstance(error, Neo4jError) or error.code != NO_DATABASE:
         return None
     addresses = {
         "NEO4J_DATABASE": settings.graph_address(),
         "EMBED_JOB_DATABASE_NAME": settings.jobs_address(),
     }
-    # The server names the database, not who asked for it.
+    # The server names the database, not the setting that asked for it.
     words = {word.strip(".,:'\"`") for word in explain(error).split()}
     lines = [_no_database(name, each) for name, each in addresses.items() if each.database in words]
     return " or ".join(lines) or None
@@ -179,7 +179,7 @@ def _blamed(error: Exception, prefix: str) -> str:
 def problems(graph: Database, jobs: Database, settings: Settings) -> list[str]:
     """Everything that does not fit together, one line each with what to do. Both databases must answer."""
     if same_store(graph, jobs):
-        # Nothing else is worth saying: every other finding would follow from this one.
+        # Every other finding would follow from this one.
         return [
             f"EMBED_JOB_DATABASE_URI={settings.embed_job_database_uri}, "
             f"EMBED_JOB_DATABASE_NAME={settings.embed_job_database_name}: this is the graph's own store; "
@@ -197,7 +197,7 @@ def problems(graph: Database, jobs: Database, settings: Settings) -> list[str]:
 
 
 def width_problems(settings: Settings, spec: ModelSpec) -> list[str]:
-    """Does the width that is set disagree with the one that the model is known to give, or was told to?"""
+    """One line if the width that is set is not the one that the model gives, as known or as asked for."""
     wanted = settings.neo4j_vector_dimensions or spec.dimensions
     if wanted == spec.dimensions:
         return []
@@ -205,6 +205,6 @@ def width_problems(settings: Settings, spec: ModelSpec) -> list[str]:
 
 
 def same_store(graph: Database, jobs: Database) -> bool:
-    """Do both lead to one database, be it by two names of one host?"""
+    """True if both lead to one database, even by two names of one host."""
     (one,), (other,) = graph.read(statement("server/store")), jobs.read(statement("server/store"))
     return bool(one["id"] == other["id"])

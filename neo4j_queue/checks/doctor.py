@@ -1,7 +1,7 @@
-"""What is wrong, and what to do about it: every part looked at, each with a verdict of its own.
+"""The doctor: looks at every part, with a verdict on each and what to do about it.
 
-Unlike the boot check, which stops at what makes work impossible, the doctor looks on after each finding, and also
-names what merely costs: a mock provider, no APOC, a clock that is off, no worker.
+The boot check stops at what makes work impossible. The doctor goes on after each finding, and also names what merely
+costs something: a mock provider, no APOC, a clock that is off, no worker.
 """
 
 import time
@@ -24,9 +24,9 @@ from neo4j_queue.settings import Settings
 from neo4j_queue.settings.settings import RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 from neo4j_queue.settings.unknown_names import suspicious_names
 
-# Leases run on the server's clock alone. Beyond this, times in logs and tables stop making sense to people.
+# Leases use the server's clock alone. Beyond this, times in logs and tables mislead people.
 CLOCK_SKEW_S = 2.0
-# Due jobs start within a second of a worker with a free slot; ten minutes mean that something does not drain.
+# With a free slot a due job starts within a second; after ten minutes the queue does not drain.
 OLD_PENDING_S = 600.0
 
 
@@ -49,7 +49,7 @@ class Finding:
 
 
 def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = None) -> list[Finding]:
-    """Looks at everything and raises for nothing that it can report. `broker` looks at the dispatch broker."""
+    """Looks at everything; what is wrong is a finding, not an exception. `broker` looks at the dispatch broker."""
     provider = _provider(settings)
     found = [*_settings(settings), provider]
     with (
@@ -68,7 +68,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
                 if provider.grade is not Grade.BAD:
                     look = lambda: _refuted(EmbedQueue(jobs, settings), settings)  # noqa: E731
                     if not _look(found, "provider", look):
-                        # What was answered says more than what the settings look like.
+                        # What was answered proves more than the settings do.
                         found.remove(provider)
                 mark = fingerprint.fingerprint(settings, graph if graph_up else None)
                 _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
@@ -128,7 +128,7 @@ def _provider(settings: Settings) -> Finding:
 
 
 def _refuted(queue: EmbedQueue, settings: Settings) -> list[Finding]:
-    """Was the width that is configured now refuted by an answer? The halt that followed knows it."""
+    """A finding if an answer had another width than the one that is configured now; the halt that followed names it."""
     spec = embedders.describe(settings)
     state = queue.control.state()
     refuted = f"{WrongWidth.__name__}: {WrongWidth.disagreement(spec.model, spec.dimensions)}"
@@ -177,7 +177,7 @@ def _two_stores(graph: Database, jobs: Database, settings: Settings) -> list[Fin
         advice = "swap NEO4J_URI and EMBED_JOB_DATABASE_URI (with their names and credentials)"
         return [Finding(subject, Grade.BAD, "the jobs are in the graph database: swapped?", advice)]
     if in_graph["jobs"]:
-        advice = "they were made by another set-up; remove them from the graph when nobody needs them"
+        advice = "they were made by another set-up; remove them from the graph when they are not needed"
         return [Finding(subject, Grade.WARNING, "there are jobs in the graph database too", advice)]
     if in_jobs["entities"]:
         return [Finding(subject, Grade.WARNING, f"there are :{label} nodes in the jobs database")]

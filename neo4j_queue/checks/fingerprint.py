@@ -1,7 +1,8 @@
-"""What everybody who works on one queue must agree in: the graph, which entities, which text, which model.
+"""The settings that all processes on one queue must share: the graph, which entities, which text, which model.
 
 A worker that was started with other settings finds none of the caller's entities and ends their jobs without a
-vector. So each worker writes the fingerprint of its settings into the census, and whoever asks for vectors compares.
+vector. So each worker writes the fingerprint of its settings into the census, and a caller that asks for vectors
+compares it with its own.
 """
 
 import hashlib
@@ -19,15 +20,15 @@ from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
 
-# Of each part: a change that goes unseen once in four thousand million is seen well enough.
+# Hex digits of each part: a change goes unseen once in four thousand million.
 DIGITS = 8
-# Of each group in a line for people; a hundred workers in one would bury what it says.
+# Workers named of each group in a line for people: a hundred would bury what it says.
 NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Workers that disagree with one another: in which parts of their settings, and the groups that agree."""
+    """Workers with different settings: the parts that differ, and the groups that agree."""
 
     parts: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
@@ -41,7 +42,7 @@ class Split:
 
 
 def fingerprint(settings: Settings, graph: Database | None) -> str:
-    """The settings that must agree, such as `graph:0f3a… label:… key:… text:… model:…`; it tells no value.
+    """The settings that must agree as digests: `graph:0f3a… label:… key:… text:… model:…`; no value can be read.
 
     The graph is known by the id of its store, since one server has many addresses; that part is left out when the
     graph does not answer or is not given (None), and so is the model when its width cannot be known.
@@ -84,7 +85,7 @@ def differing(one: str, other: str) -> list[str]:
 
 
 def split(workers: Iterable[Worker]) -> Split | None:
-    """How these workers disagree with one another, or None. What a worker does not tell is not compared."""
+    """How the settings of these workers differ, or None. A part that a worker does not tell is not compared."""
     told = {worker.name: _parts(worker.fingerprint or "") for worker in workers}
     marks: dict[str, set[str]] = {}
     for parts in told.values():

@@ -1,8 +1,8 @@
-"""The settings in force: graph, label, key, text and model that everyone on one jobs database must agree in.
+"""The settings in force: graph, label, key, text and model that all processes on one jobs database must share.
 
 They stand on the control node, as a fingerprint. `neo4j-queue init` puts the caller's in force; a queue without any
-takes over those of the first worker. With others no work begins: a worker or beat does not start, a lease is not given,
-a message is given back, and `enqueue` refuses. So a process that was left behind by a change ends no job.
+takes over those of the first worker. A process with others does no work: a worker or beat does not start, a lease is
+not given, a message is given back, and `enqueue` refuses. So a process that was left behind by a change ends no job.
 """
 
 from neo4j_queue.checks.fingerprint import differing
@@ -22,12 +22,12 @@ def read(jobs: Database) -> str | None:
 
 
 def adopt(jobs: Database, mark: str) -> str:
-    """The fingerprint in force: `mark`, where there was none."""
+    """The fingerprint in force; where there is none, puts `mark` in force."""
     return _in_force(jobs, mark, replace=False) or mark
 
 
 def put(jobs: Database, mark: str) -> None:
-    """Puts `mark` in force, whatever was before."""
+    """Puts `mark` in force, in place of any other."""
     _in_force(jobs, mark, replace=True)
 
 
@@ -60,7 +60,7 @@ def replacing(jobs: Database, mark: str) -> str | None:
 
 
 def check(jobs: Database, mark: str) -> None:
-    """Raises `SettingsError` when `mark` is not in force; the first one that asks puts its own in force."""
+    """Raises `SettingsError` when `mark` is not in force; where none is, puts it in force."""
     line = refusal(adopt(jobs, mark), mark)
     if line is not None:
         raise SettingsError([line])

@@ -5,7 +5,7 @@ typer and its neighbours at the top, and everything heavy (drivers, tables, the 
 that needs it, so that `--help` answers at once.
 """
 
-# ruff: noqa: E402 (the first import looks after Ctrl-C during the others)
+# ruff: noqa: E402 (the first import handles Ctrl-C during the others)
 from neo4j_queue.cli import interrupt
 
 interrupt.end_at_once_while_loading()
@@ -43,7 +43,7 @@ class Edge(TyperGroup):
     """Turns every error of a command into one clear line and an exit code; a stack trace only with `--debug`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # All words stand here, those of the command too.
+        # Here all words are known, those of the command too.
         for word in args:
             if not is_well_formed(word):
                 shown = output.visible(os.fsencode(word).decode("utf-8", "backslashreplace"))
@@ -70,7 +70,7 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _explained(error: Exception) -> int:
-    """Says what went wrong, one line per problem; returns the exit code."""
+    """Prints what went wrong, one line per problem; returns the exit code."""
     from neo4j_queue.checks.boot import missing_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.errors.explain import exit_code_of, explain
@@ -93,7 +93,7 @@ def _explained(error: Exception) -> int:
 
 
 def _say(line: str) -> None:
-    # Some errors have several lines of their own, such as the end of a log.
+    # Some errors have several lines, such as the end of a log.
     print(output.visible(f"neo4j-queue: {line}", lines=True), file=sys.stderr)
 
 
@@ -144,7 +144,7 @@ def _options(
 
 for _group in GROUPS:
     import_module(f"{__name__}.{_group}").register(app)
-interrupt.as_ever()
+interrupt.as_usual()
 
 
 def main() -> None:
@@ -152,6 +152,6 @@ def main() -> None:
     interrupt.end_at_once_while_loading()
     try:
         app(prog_name="neo4j-queue")
-    except KeyboardInterrupt:  # before the command line was read: after that `Edge` sees to it
+    except KeyboardInterrupt:  # before the command line was read: later `Edge` handles it
         print(interrupt.LINE, file=sys.stderr)
         raise SystemExit(interrupt.INTERRUPTED) from None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from neo4j_queue.queue.usage import Usage
     from neo4j_queue.reconcile.estimate import Estimate
 
-# As `neo4j_queue.queue.usage` has them, which is not imported for the sake of a help text.
+# As in `neo4j_queue.queue.usage`, which is too slow to import for a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
 CENT = 0.01
 DOOMED = "their jobs will fail without a request"

@@ -1,4 +1,4 @@
-"""`demo`: everything at once on a graph that every machine has, on services of its own."""
+"""`demo`: the whole pipeline on a graph that every machine has, on services of its own."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,7 @@ from neo4j_queue.demo import GRAPH_PORT, JOBS_PORT, REDIS_PORT
 
 
 class Provider(StrEnum):
-    """Who makes the vectors. `auto` = openai with a key, else local, else mock."""
+    """What makes the vectors. `auto` = openai with a key, else local, else mock."""
 
     LOCAL = "local"
     OPENAI = "openai"
@@ -33,7 +33,7 @@ def demo(
     provider: Annotated[
         Provider,
         typer.Option(
-            case_sensitive=False, help="Who makes the vectors; auto: openai with a key, else local."
+            case_sensitive=False, help="What makes the vectors; auto: openai with a key, else local."
         ),
     ] = Provider.LOCAL,
     stop: Annotated[
@@ -56,7 +56,7 @@ def demo(
     with the local provider. Run it again whenever you like: what is embedded already is not embedded again.
 
     Exit code 1 when a job failed, an entity has no vector, or nothing moves; 75 when a service cannot be had, or when
-    somebody else's jobs or workers are on these servers: the demo would end such jobs.
+    jobs or workers of another set-up are on these servers: the demo would end such jobs.
 
     \b
     Examples:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neo4j_queue.reconcile.sweep import Sweep
 
 BAD = 1
-# As `neo4j_queue.reconcile.repair` has them, which is not imported for the sake of a help text.
+# As in `neo4j_queue.reconcile.repair`, which is too slow to import for a help text.
 LIMIT, LIMIT_MAX = 10, 1_000
 
 DryRun = Annotated[
@@ -183,7 +183,7 @@ def repair(
     with session.open_both() as both:
         _warn_of_strangers(both)
         if dry_run:
-            # Those in the page have no job, or one that ended well; the one named may have any.
+            # Entities of a page have no job, or one that ended well; a named one may have any.
             page = selected(both.graph, both.queue, name, limit)
             cost.dry_run(both, [page], leave_failed=False, json=json)
             _tell_missed(both.graph, name, len(page), limit)
@@ -210,6 +210,6 @@ def _became(job: Mapping[str, Any]) -> str:
 
 
 def _tell_missed(graph: "EntityGraph", name: str | None, found: int, limit: int) -> None:
-    """A page that is full was not looked for to the end of the graph, and nobody asks what it left out."""
+    """Tells of entities without a key, unless the page is full: then the graph was not searched to its end."""
     if not name and found < limit:
         _tell_left_out(graph, graph.without_key())

@@ -1,10 +1,10 @@
-"""Ctrl-C while the program is still loading: an end without a stack trace, whatever is being imported just then.
+"""Ctrl-C while the program is still loading ends it with one line and no stack trace.
 
-`KeyboardInterrupt` is no help there: it shows the inside of somebody's module, and one that comes in a callback of the
-import machinery is printed and forgotten.
+`KeyboardInterrupt` does not do for that: its trace shows the inside of a module that is being imported, and one that is
+raised in a callback of the import machinery is printed and dropped.
 """
 
-# Loaded before anything is looked after: only what costs next to nothing is imported.
+# Loaded first, before Ctrl-C is handled: only modules that load in no time are imported.
 import os
 import signal
 import sys
@@ -15,16 +15,16 @@ LINE = "neo4j-queue: interrupted"
 
 
 def end_at_once_while_loading() -> None:
-    """From now on Ctrl-C ends the process during imports of the command line itself; otherwise it is as ever.
+    """From now on Ctrl-C ends the process at once during imports of the command line itself; otherwise as usual.
 
-    A command that has begun its work imports from elsewhere, if at all, and cleans up as it always does.
+    The imports of a command that has begun its work are not among them: it cleans up as usual.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
 
 
-def as_ever() -> None:
-    """Takes that back."""
+def as_usual() -> None:
+    """Restores the usual handling of Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is _interrupted:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,7 +37,7 @@ def _interrupted(_signal: int, frame: FrameType | None) -> None:
 
 
 def _loading(frame: FrameType | None) -> bool:
-    """Is the outermost import in progress one of the command line, or the one of the whole program?"""
+    """True if the outermost import in progress is one of the command line or of the whole program."""
     importer: FrameType | None = None
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

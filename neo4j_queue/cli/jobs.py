@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BAD = 1
-# All of them are held in memory and printed.
+# A list is held in memory as a whole before it is printed.
 LIST_MAX = 100_000
 HTTP_MIN, HTTP_MAX = 100, 599
 # Properties of a job that are times (epoch ms), shown as such to people.
@@ -19,7 +19,7 @@ TIMES = frozenset({"created_at", "available_at", "leased_at", "started_at", "pro
 
 
 class JobStatus(StrEnum):
-    """The words for `--status`."""
+    """The values of `--status`."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -28,7 +28,7 @@ class JobStatus(StrEnum):
 
 
 class Category(StrEnum):
-    """The words for `--category`."""
+    """The values of `--category`."""
 
     TRANSIENT = "TRANSIENT"
     PERMANENT = "PERMANENT"
@@ -36,7 +36,7 @@ class Category(StrEnum):
 
 
 class Reason(StrEnum):
-    """The words for `--reason`."""
+    """The values of `--reason`."""
 
     PERMANENT_ERROR = "permanent_error"
     MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
@@ -44,7 +44,7 @@ class Reason(StrEnum):
 
 
 def _http_status(text: str) -> int:
-    """The number of `--status`. Whoever gives a name there is told where names belong."""
+    """The number of `--status`; a name is refused with the option that takes it."""
     if text.isdecimal() and HTTP_MIN <= int(text) <= HTTP_MAX:
         return int(text)
     categories, reasons = ", ".join(Category), ", ".join(Reason)
@@ -128,12 +128,12 @@ def show(
 
 
 def _plain(word: StrEnum | None) -> str | None:
-    """The word itself: the driver takes text, not members of an enum."""
+    """The value as plain text: the driver does not take members of an enum."""
     return None if word is None else word.value
 
 
 def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
-    """The job with its times as times; the long stack last."""
+    """The job for people: times in ISO 8601, the long stack last."""
     names = sorted(job, key=lambda name: (name == "error_stack", name != "id", name))
     facts: dict[str, Any] = {name: output.iso(job[name]) if name in TIMES else job[name] for name in names}
     if facts.get("error_stack"):
@@ -182,9 +182,9 @@ def release(
     ids: Annotated[list[str], typer.Argument(metavar="ID")],
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """Take running jobs back from whoever holds them; they run again at once, and no attempt is counted.
+    """Take running jobs back from the workers that hold them; they run again at once, and no attempt is counted.
 
-    The worker that held one notices that it lost the lease and writes nothing.
+    A worker whose lease was taken notices it and writes nothing.
 
     \b
     Examples:

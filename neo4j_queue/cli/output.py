@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.text import Text
 
-# Columns of a table that goes into a pipe: nothing is cut that a person wants to grep.
+# Columns of a table in a pipe: wide enough that nothing is cut that a person wants to grep.
 PIPE_WIDTH = 200
 # Seconds between two plain lines of progress where there is no terminal.
 PLAIN_EVERY_S = 5.0
 
-# What a terminal obeys instead of showing it: C0, DEL and C1. Keys, texts and errors are data and may hold any of it.
+# Characters that a terminal obeys instead of showing them: C0, DEL and C1. Keys, texts and errors are data and may
+# hold any of them.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_JSON = re.compile(r"[\x7f-\x9f]")
 
@@ -30,7 +31,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def print_line(line: str, file: TextIO | None = None) -> None:
-    """One line for people, which no data in it can break or colour; on stdout if not said otherwise."""
+    """Prints one line for people, which no data in it can break or colour; on stdout by default."""
     print(visible(line), file=file)
 
 
@@ -42,13 +43,13 @@ def in_lines(text: str) -> "Text":
 
 
 def print_json(answer: object) -> None:
-    """One line of JSON on stdout. JSON lets DEL and C1 stand as they are, a terminal would obey them."""
+    """Prints one line of JSON on stdout. JSON leaves DEL and C1 as they are, so they are escaped for terminals."""
     line = json.dumps(answer, ensure_ascii=False, default=str)
     print(_CONTROLS_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", line))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table; empty cells for None."""
+    """Prints a table; None is an empty cell."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -60,7 +61,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def print_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Names and values, one per line; those without a value are left out."""
+    """Prints names and values, one per line; those without a value are left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -72,7 +73,7 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
 
 
 def shown(value: object) -> str:
-    """A value as people read it, without anything that a terminal obeys."""
+    """A value as people read it, free of characters that a terminal obeys."""
     match value:
         case None:
             return ""

@@ -1,4 +1,4 @@
-"""`up` and `down`: the two databases and Redis, on this machine, in Docker, or somebody else's."""
+"""`up` and `down`: the two databases and Redis, on this machine, in Docker, or elsewhere."""
 
 import sys
 import time
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from neo4j_queue.local_services import Progress, ServicesConfig
     from neo4j_queue.settings import Settings
 
-# How long containers may take: images are pulled and built before, so this is the boot of two databases.
+# Seconds for containers to serve. Images are pulled and built before, so this is the boot of two databases.
 DOCKER_READY_S = 180.0
 ENV_FILE = Path(".env")
 
 
 class Engine(StrEnum):
-    """Who runs the services."""
+    """What runs the services."""
 
     LOCAL = "local"
     DOCKER = "docker"
@@ -125,7 +125,7 @@ def down(
         match engine:
             case Engine.LOCAL:
                 services = LocalServices(config, report)
-                # A directory that was named and is none of ours is a typing error: something else goes on running.
+                # A named directory without services is probably a typing error: other services go on running.
                 stranger = directory is not None and not services.ever_up
                 stopped = services.down()
             case Engine.DOCKER:
@@ -197,7 +197,7 @@ def _reached(settings: "Settings", wait_s: float) -> list[Service]:
     from neo4j_queue.database import Database
     from neo4j_queue.settings.readers import without_password
 
-    # No repetition inside the driver: `wait_for` asks again by itself.
+    # The driver does not retry: `wait_for` asks again by itself.
     with (
         Database(settings.graph_address(), retry_time_s=0) as graph,
         Database(settings.jobs_address(), retry_time_s=0) as jobs,
@@ -232,7 +232,7 @@ def _write_env_file(environment: Mapping[str, str]) -> Path | None:
     lines = ["# Written by `neo4j-queue up`. Every setting: .env.example."]
     lines += [f"{name}={value}" for name, value in environment.items()]
     try:
-        # Exclusive: a file that appears in this very moment is not ours to overwrite either.
+        # Exclusive: a file that appears at this moment is not overwritten either.
         with ENV_FILE.open("x", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
     except FileExistsError:
@@ -267,7 +267,7 @@ def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted:
             return
         there = dotenv_values(ENV_FILE)
         for name, value in environment.items():
-            # How long evidence is kept is the operator's word, not a fact about these services.
+            # The retention is the operator's choice, not a fact about these services.
             if name != "EMBED_JOB_RETENTION_DAYS" and there.get(name) != value:
                 session.warn(f"{ENV_FILE} has {name}={without_password(there.get(name) or '')}, not {value}")
 

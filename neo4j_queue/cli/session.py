@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from neo4j_queue.settings import Settings
     from tasks.nudge import Nudge
 
-# A person waits: a transient error is tried again for this long and no longer.
+# Seconds of retries after a transient error: a person waits.
 RETRY_TIME_S = 3.0
-# A database that is frozen, not closed, keeps a socket open and silent; its driver would wait for minutes.
+# A frozen database keeps its socket open and silent; the driver would wait for minutes.
 ANSWER_WITHIN_S = 20.0
-# Which graph this is, is worth a moment and no longer: it only makes a warning more exact.
+# Seconds to ask for the id of the graph: it only makes a warning more exact.
 GRAPH_ID_WITHIN_S = 3.0
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass
 class Options:
-    """What stands before the command: `--log-format`, `--verbose`, `--debug`."""
+    """The options before the command: `--log-format`, `--verbose`, `--debug`."""
 
     style: str | None = None
     verbose: bool = False
@@ -45,7 +45,7 @@ options = Options()
 def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) -> "Settings":
     """The settings, with logging set up by them. Raises `SettingsError`.
 
-    `warn_of_names`: variables that look like settings and are none get a line each.
+    `warn_of_names`: warn of each variable that looks like a setting and is none.
     """
     from neo4j_queue import log
     from neo4j_queue.settings import Role, Settings
@@ -110,7 +110,7 @@ def open_both() -> Iterator[Both]:
 def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) -> T:
     """What `ask` returns or raises. Raises `TemporarilyUnavailable` when `what` has not answered after `within_s` s.
 
-    For reading: the question is then still being asked, by a thread that does not outlive the command.
+    For reads only: a late call goes on, in a thread that does not outlive the command.
     """
     from neo4j_queue.errors import TemporarilyUnavailable
 
@@ -172,7 +172,7 @@ def refuse_other_settings(both: Both, *, force: bool) -> None:
 
 
 def nudger() -> "Nudge":
-    """Tells the workers that jobs are due, as often as one likes. It returns at once and never raises.
+    """Tells the workers that jobs are due. Call it any number of times; it returns at once and never raises.
 
     Without a broker they learn it from beat; the log says so.
     """
@@ -182,7 +182,7 @@ def nudger() -> "Nudge":
 
 
 def nudge() -> None:
-    """Tells the workers once, and waits a moment so that the message is sent before we end."""
+    """Tells the workers once, and waits until the message is sent or the broker is known to be away."""
     wish = nudger()
     wish()
     tell_unheard(wish)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 BAD = 1
 TEMPORARY = 75
-# A probe that asks for the health has a timeout of its own; a broker that is well answers in milliseconds.
+# Less than the timeout of a probe that asks for the health; a healthy broker answers in milliseconds.
 BROKER_WITHIN_S = 5.0
 
 
@@ -112,7 +112,7 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
 
 
 def _given_back(state: "QueueStatus") -> str:
-    """What becomes of jobs whose worker was killed: asked by everyone who has just killed one."""
+    """When the jobs of a killed worker come back: the first question after a kill."""
     if not state.processing or state.locked_seconds is None:
         return ""
     return f"; those of a dead worker come back in about {output.duration(state.locked_seconds)}"

@@ -1,4 +1,4 @@
-"""The demo's settings: its own services and nothing of the shell it is started from, save the provider's key."""
+"""The demo's settings: its own services; from the shell it takes over the provider's key and address alone."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ from neo4j_queue.settings import Settings
 # `tasks` and `celeryconfig` lie beside the package, in a clone as in an installation.
 APP_DIRECTORY = Path(__file__).parents[2]
 
-# Short locks: what a killed worker held is worked on again half a minute later, while somebody watches. The
+# Short locks: what a killed worker held is worked on again half a minute later, while a person watches. The
 # local model answers in milliseconds, so even these are generous.
 SHORT_LOCKS = {
     "EMBED_JOB_LOCK_DURATION_MS": "30000",
@@ -44,7 +44,7 @@ SECRET = ("OPENAI_API_KEY",)
 
 
 class DemoSettings(Settings):
-    """Settings that are given, and read from nowhere else: no environment, no `.env`."""
+    """Settings from the given values alone: no environment, no `.env`."""
 
     @classmethod
     def settings_customise_sources(

@@ -1,4 +1,4 @@
-"""Is somebody else at work on the demo's servers? Its workers would end the jobs of another graph without a vector."""
+"""Refuses the demo on servers that others work on: its workers would end the jobs of another graph without a vector."""
 
 from neo4j_queue.checks import fingerprint
 from neo4j_queue.cypher import statement
@@ -13,9 +13,9 @@ from neo4j_queue.settings import Settings
 # Failed ones too: the demo tries them again.
 LOOKED_AT = (Status.PENDING, Status.PROCESSING, Status.FAILED)
 # Jobs of each state that are looked at, in a fraction of a second. The demo has 5,800 entities: where so many jobs all
-# belong to entities of its graph, somebody has put them there.
+# belong to entities of its graph, another set-up has put them there.
 MOST = 20_000
-# A worker with the default heartbeat is heard of every two minutes, and silent for good after two and a half of them.
+# A worker with the default heartbeat is heard of every two minutes, and counts as dead after two and a half of them.
 SILENT_MS = 300_000
 
 OWN_SERVICES = (
@@ -24,7 +24,7 @@ OWN_SERVICES = (
 
 
 class ServicesInUse(TemporarilyUnavailable):
-    """The demo's servers are somebody else's just now."""
+    """Another set-up works on the demo's servers."""
 
 
 def refuse_others(queue: EmbedQueue, graph: EntityGraph, settings: Settings) -> None:
@@ -43,7 +43,7 @@ def refuse_others(queue: EmbedQueue, graph: EntityGraph, settings: Settings) -> 
             )
     line = fingerprint.disagreement(_workers(queue), fingerprint.fingerprint(settings, graph.database))
     if line is not None:
-        raise ServicesInUse(f"somebody else works on the demo's servers: {line}, or {OWN_SERVICES}")
+        raise ServicesInUse(f"another set-up works on the demo's servers: {line}, or {OWN_SERVICES}")
 
 
 def _stranger(queue: EmbedQueue, graph: EntityGraph, status: Status) -> str | None:
@@ -56,8 +56,8 @@ def _stranger(queue: EmbedQueue, graph: EntityGraph, status: Status) -> str | No
 
 
 def _workers(queue: EmbedQueue) -> list[Worker]:
-    """The embed workers that live, whatever their heartbeat is. Those of demos have the demo's own, which is short:
-    one that was killed a minute ago is no reason to wait."""
+    """The embed workers that may live. Those of a demo have a short heartbeat, so that one that was killed a minute ago
+    does not count; others count until the longest usual heartbeat is over."""
     found = queue.database.read(statement("jobs/workers"), worker_ttl_ms=SILENT_MS, now=None)
     workers = [Worker(**row.data()) for row in found]
     return [

@@ -1,4 +1,4 @@
-"""The demo's Celery processes: two workers and a beat, and what happens when one of them dies."""
+"""The demo's Celery processes: two workers and beat, started again when they die."""
 
 import os
 from collections import Counter
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from neo4j_queue.local_services.celery_processes import CeleryProcesses, ProcessLostError
 
-# A worker on SIGTERM finishes its batch (a fraction of a second here), then closes; a hanging one is killed.
+# On SIGTERM a worker finishes its batch (a fraction of a second here) and closes; a hanging one is killed.
 STOP_TIMEOUT_S = 20.0
-# A worker may die of somebody's `kill -9`; one that dies a fourth time will not be helped by a fifth start.
+# A worker may die of a `kill -9`; after three deaths another start would not help.
 MAX_RESTARTS = 3
 WORKER_PREFIX = "embed-demo-"
 
@@ -29,7 +29,7 @@ class Crew(CeleryProcesses):
         self._restarts: Counter[str] = Counter()
 
     def restart_dead(self) -> Iterator[str]:
-        """Starts again what has died, a line for each; raises `ProcessLostError` when that is pointless."""
+        """Starts dead processes again, with a line for each; raises `ProcessLostError` when that would not help."""
         for process in self.all:
             code = process.exit_code()
             if code is None:

@@ -27,7 +27,7 @@ QUESTIONS = ("compress a file", "parse command line options", "wait for several 
 ANSWERS = 5
 # One transaction each: large enough to be quick, small enough that the bar moves.
 PAGE = 500
-# The first sweep finds what loading left, a second one only what somebody changes meanwhile.
+# The first sweep finds what loading left, a second one only what is changed meanwhile.
 SWEEPS = 3
 # A line of a terminal: score, name and the first words of what is said of it.
 NAME_WIDTH = 36
@@ -67,7 +67,7 @@ def services_config(
     redis_port: int = REDIS_PORT,
     directory: Path | None = None,
 ) -> ServicesConfig:
-    """The demo's own services: nobody wants their data back, so they keep no transaction logs."""
+    """The demo's own services; their data can be made again, so they keep no transaction logs."""
     return ServicesConfig(
         graph_port, jobs_port, redis_port, directory or data_directory() / "demo", throwaway=True
     )
@@ -105,7 +105,7 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
         services = LocalServices(options.services)
         variables = environment.variables(services.environment(), options.provider)
         settings = environment.DemoSettings.of(variables)
-        # Before anything is started: a provider without its key should be said at once.
+        # Before anything is started: a provider without its key is an error at once.
         embedder = stack.enter_context(closing(open_embedder(settings)))
         library = corpus.collect(options.limit)
         entities, relations = len(library.entries), len(library.relations)
@@ -116,7 +116,7 @@ def run(options: Options, *, say: Say, progress: Progress, news: News) -> None:
         queue = stack.enter_context(EmbedQueue.connect(settings))
         graph = stack.enter_context(_open_graph(settings, queue))
         _prepare(graph, queue, settings)
-        if options.stop:  # not before: servers on which somebody else works are not ours to stop
+        if options.stop:  # not before: servers that others work on are not ours to stop
             stack.callback(services.down)
         try:
             with Crew(environment.process_environment(variables), options.logs) as crew:
@@ -173,7 +173,7 @@ def _drain(watch: Watch, graph: EntityGraph, queue: EmbedQueue, advance: Advance
     """Waits until nothing is left to embed; the seconds it took."""
     seconds = watch.until_drained(advance)
     # A writer waits two seconds for the queue and no longer: on a busy machine some entities are only marked.
-    # Beat's sweep would find them within five minutes; here somebody is watching.
+    # Beat's sweep would find them within five minutes; a person watches the demo.
     for _ in range(SWEEPS):
         late = sweep(graph, queue).queued
         if not late:

@@ -1,4 +1,4 @@
-"""Watching the queue drain, with an eye on the processes that drain it."""
+"""Watches the queue drain, and the processes that drain it."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from neo4j_queue.queue.leases import QueueStatus
 
 POLL_S = 0.25
 # The longest silence that heals by itself: a lock (30 s) that runs out, its recovery (5 s), a worker that
-# starts on a busy machine (30 s). Twice that, and something is wrong that nobody will mend.
+# starts on a busy machine (30 s). Twice that does not heal by itself.
 STALL_S = 120.0
 
 

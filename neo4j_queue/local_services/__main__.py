@@ -1,4 +1,4 @@
-"""`python -m neo4j_queue.local_services`: are the programs here that local services need?
+"""`python -m neo4j_queue.local_services`: checks that the programs are here that local services need.
 
 On a Debian-like system it installs what is missing when it runs as root; elsewhere it names what is missing and
 how to get it (exit code 75).

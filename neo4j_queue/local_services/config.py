@@ -31,8 +31,8 @@ def cache_directory() -> Path:
 class ServicesConfig:
     """What to run, and where.
 
-    `throwaway` is for tests and benchmarks: transaction logs are pruned at once and stay small, so that a
-    store whose data nobody wants back does not fill the disk. `java_heap` is the largest heap of each
+    `throwaway` is for data that can be made again (tests, benchmarks, the demo): transaction logs are pruned at once
+    and stay small, so that they do not fill the disk. `java_heap` is the largest heap of each
     server, in the JVM's notation; `java_options` are given to it after ours. `neo4j_settings` are lines for
     `neo4j.conf` of both servers, in place of ours where the names are the same.
     """
@@ -74,13 +74,13 @@ Report = Callable[[Progress], None]
 
 
 def silent(_news: Progress) -> None:
-    """For callers that want no news."""
+    """Drops all news."""
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now."""
+    """True if a server could listen on this loopback port now."""
     with socket.socket() as probe:
-        # As servers do: without it, connections of a server that stopped a moment ago count as "in use".
+        # As servers do: without it, connections of a server that stopped a moment ago make the port "in use".
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -90,7 +90,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different loopback ports that nobody uses at this moment."""
+    """Different loopback ports that are free at this moment."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

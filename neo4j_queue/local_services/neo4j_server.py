@@ -93,11 +93,11 @@ class Neo4jServer(Service):
             "server.http.enabled": "false",
             "server.https.enabled": "false",
             "initial.dbms.default_database": self.database,
-            # Loopback only; whoever can reach the port can read the files too.
+            # Loopback only: a user who can reach the port can read the files too.
             "dbms.security.auth_enabled": "false",
             "dbms.security.procedures.allowlist": "apoc.*,db.*,dbms.*,tx.*",
             "dbms.usage_report.enabled": "false",
-            # Both are endless by default: one lost client could hold a lock for ever.
+            # Both have no bound by default: one lost client could hold a lock without an end.
             "db.lock.acquisition.timeout": "5s",
             "db.transaction.timeout": "60s",
             "server.memory.pagecache.size": "128m",

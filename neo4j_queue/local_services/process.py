@@ -1,4 +1,4 @@
-"""A server process that outlives the program that started it, and is known again by another one.
+"""A server process that outlives the program that started it, and can be found again by another one.
 
 A process id alone proves nothing: ids are used again. The record also holds the time at which the kernel
 started the process, so that a signal only ever goes to the process that we started.
@@ -77,7 +77,7 @@ class ServerProcess:
         return process if process.is_alive() else None
 
     def is_alive(self) -> bool:
-        """Whether the process that we started still runs (a zombie does not)."""
+        """True if the process that we started still runs (a zombie does not)."""
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, os.WNOHANG)  # reaps it where it is our own child
         return bool(self.started) and _started(self.pid) == self.started
@@ -126,4 +126,4 @@ def _started(pid: int) -> str | None:
         # compare exactly.
         return str(round((process.create_time() - psutil.boot_time()) * TICKS_PER_S))
     except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return None  # one that we may not look at is not ours
+        return None  # a process that we may not look at is not ours

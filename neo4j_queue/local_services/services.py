@@ -13,7 +13,7 @@ from neo4j_queue.local_services.service import Service, ServiceStatus, wait_unti
 
 GRAPH_DATABASE = "neo4j"
 JOBS_DATABASE = "embedding-jobs"
-# In the middle of what the settings allow; the operator changes it in `.env`.
+# Within what the settings allow (7 to 30); the operator changes it in `.env`.
 RETENTION_DAYS = 14
 
 
@@ -34,7 +34,7 @@ class LocalServices:
         return (self.graph, self.jobs, self.redis)
 
     def up(self) -> None:
-        """Starts what does not run, and returns when everything serves.
+        """Starts the services that do not run; returns when all serve.
 
         Fetches the Neo4j files first if need be. What this call has started is stopped again if anything
         fails or interrupts it. Raises a `ServiceError`.
@@ -55,13 +55,13 @@ class LocalServices:
 
     @property
     def ever_up(self) -> bool:
-        """Whether services were ever started in this directory."""
+        """True if services were ever started in this directory."""
         return self._lock.is_file()
 
     def down(self) -> list[str]:
-        """Stops what runs, and returns the names of what was stopped. Data and logs stay."""
+        """Stops the services that run and returns their names. Data and logs stay."""
         if not self.ever_up:
-            return []  # a directory of somebody else's gets no lock file of ours
+            return []  # no lock file in a directory that is not ours
         with exclusive(self._lock, self._say_waiting):
             return [service.name for service in self.all if service.stop()]
 

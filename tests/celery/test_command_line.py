@@ -167,7 +167,7 @@ def test_failed_jobs_are_listed_shown_and_queued_again(world: World, run: Run) -
 
 @pytest.mark.parametrize(
     "command",
-    ["enqueue KEY", "repair KEY", "jobs list", "jobs show ID", "search x", "enqueue KEY -- nobody\x1b"],
+    ["enqueue KEY", "repair KEY", "jobs list", "jobs show ID", "search x", "enqueue KEY -- absent\x1b"],
 )
 def test_no_command_prints_what_steers_the_terminal(world: World, run: Run, command: str) -> None:
     key = "evil\x1b[2J\x9b"
@@ -178,14 +178,14 @@ def test_no_command_prints_what_steers_the_terminal(world: World, run: Run, comm
     if command == "search x":
         lease_and_embed(world)
     words = [{"KEY": key, "ID": job["id"]}.get(word, word) for word in command.split(" ")]
-    said = run(*words, both=True, code=NOTHING if "nobody" in command else 0)
+    said = run(*words, both=True, code=NOTHING if "absent" in command else 0)
     assert r"evil\x1b[2J\x9b" in said
     assert all(c == "\n" or c.isprintable() for c in said)
 
 
 def test_release_takes_running_jobs_back_and_names_those_that_do_not_run(world: World, run: Run) -> None:
     world.create(3)
-    (lease,) = world.queue.lease("somebody", batches=1).leases
+    (lease,) = world.queue.lease("worker", batches=1).leases
     running = list(lease.job_ids)
     assert sorted(run("release", *running, "--json")["released"]) == sorted(running)
     assert run("release", running[0], "--json", code=1) == {"released": []}

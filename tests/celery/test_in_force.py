@@ -1,4 +1,4 @@
-"""One set of settings is in force on a jobs database: whoever has others does no work, and is told so."""
+"""One set of settings is in force on a jobs database: a process with others does no work, and says so."""
 
 import subprocess
 import sys

@@ -6,7 +6,7 @@ with TcpProxy(("127.0.0.1", 7687)) as proxy:
     proxy.thaw()
     proxy.delay(Direction.DOWN, 0.2)    # seconds for each piece of an answer
     proxy.cut()                         # every connection is reset
-        proxy.strand()                      # half-open: what is open now stays open, and silent for ever
+        proxy.strand()                      # half-open: what is open now stays open and silent
     proxy.lose_answer_to(COMMIT)        # the next such request arrives; its answer does not
     proxy.reword(b"Neo4j/5.26", b"Neo4j/5.25")  # in what comes from the server from now on
 """

@@ -1,4 +1,4 @@
-"""A worker outlives every death of Redis, with messages in every state; nobody has to start it again (B2)."""
+"""A worker outlives every death of Redis, with messages in every state, without being started again (B2)."""
 
 import os
 import signal

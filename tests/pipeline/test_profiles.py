@@ -1,4 +1,4 @@
-"""Requests keep to the provider's limits (C7): against a server that enforces them, without an endy profile."""
+"""Requests keep to the provider's limits (C7): against a server that enforces them, for each profile."""
 
 import random
 

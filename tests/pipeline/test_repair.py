@@ -1,4 +1,4 @@
-"""The search for entities that nobody takes care of, among many that are."""
+"""The search for entities without a vector and without a job, among many that have one."""
 
 import itertools
 from functools import partial

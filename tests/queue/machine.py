@@ -1,4 +1,4 @@
-"""The machine that does random histories to the queue and to its model, and compares them after every step.
+"""Runs random histories on the queue and on its model, and compares the two after every step.
 
 The clock is the test's own, so that back-off, locks and retention pass without a sleep. One call at a time, but for
 the recovery that waits for a heartbeat; all other races are in test_queue_races.py.

@@ -1,4 +1,4 @@
-"""Into the queue: one job per key, whoever asks and how often."""
+"""Enqueue: one job per key, however many callers ask and however often."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""RateLimits that the provider names in its answers, its way of counting tokens, and room for searches."""
+"""Limits that the provider names in its answers, its way of counting tokens, and room for searches."""
 
 from collections.abc import Callable
 

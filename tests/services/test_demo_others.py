@@ -1,4 +1,4 @@
-"""Whose servers are these? What the demo looks at before it starts workers, on real databases."""
+"""What the demo checks before it starts workers: that the servers are its own, on real databases."""
 
 from collections.abc import Callable
 

@@ -269,7 +269,7 @@ def test_an_interrupt_before_the_command_line_is_read_is_exit_code_130(
     monkeypatch.setattr(cli, "app", interrupted)
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    cli.interrupt.as_ever()
+    cli.interrupt.as_usual()
     assert (ended.value.code, capsys.readouterr().err) == (130, "neo4j-queue: interrupted\n")
 
 

@@ -1,4 +1,4 @@
-"""Processes that outlive their starter, and are never confused with somebody else's."""
+"""Processes that outlive their starter, and are never confused with those of others."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The cache of one process: what it keeps, what it forgets, and who asks for a text that two threads want."""
+"""The cache of one process: what it keeps, what it forgets, and which of two threads asks for a text that both want."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
