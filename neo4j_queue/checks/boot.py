@@ -191,6 +191,7 @@ def problems(graph: Database, jobs: Database, settings: Settings) -> list[str]:
         return [*schema.check_jobs(jobs).problems, *error.problems]
     return [
         *width_problems(settings, spec),
+        *(embedders.environment_problems() if spec.provider == "openai" else ()),
         *schema.check_jobs(jobs).problems,
         *schema.check_graph(graph, settings).problems,
     ]

@@ -18,6 +18,8 @@ class RateHeaders:
     remaining_tokens: int | None = None
     reset_requests_s: float | None = None
     reset_tokens_s: float | None = None
+    # The interval of the limits, where the server names it (`ratelimit-policy: 100;w=10`).
+    window_s: float | None = None
 
     @classmethod
     def of(cls, headers: Mapping[str, str], now: datetime | None = None) -> Self | None:
@@ -30,8 +32,35 @@ class RateHeaders:
             remaining_tokens=_count(headers.get("x-ratelimit-remaining-tokens")),
             reset_requests_s=_wait_s(headers.get("x-ratelimit-reset-requests"), clock),
             reset_tokens_s=_wait_s(headers.get("x-ratelimit-reset-tokens"), clock),
+            window_s=_named_window_s(headers),
         )
-        return None if rate == cls() else rate
+        return None if rate == cls(window_s=rate.window_s) else rate
+
+    def requests_window_s(self) -> float:
+        """The interval of `limit_requests`, in seconds."""
+        return self.window_s or _window_s(self.reset_requests_s)
+
+    def tokens_window_s(self) -> float:
+        """The interval of `limit_tokens`, in seconds."""
+        return self.window_s or _window_s(self.reset_tokens_s)
+
+
+# Limits are per minute, as most of their senders document, unless a budget needs longer to be full again: then they are
+# per hour or per day (Groq counts requests per day and tokens per minute).
+WINDOWS_S = (60.0, 3_600.0, 86_400.0)
+# A reset is rounded up, and told a moment late.
+RESET_SLACK_S = 2.0
+
+
+def _window_s(reset_s: float | None) -> float:
+    """The shortest usual interval that holds the reset."""
+    return next((w for w in WINDOWS_S if (reset_s or 0.0) <= w + RESET_SLACK_S), WINDOWS_S[-1])
+
+
+def _named_window_s(headers: Mapping[str, str]) -> float | None:
+    """The interval of the first policy that a server names."""
+    found = _POLICY.search(headers.get("ratelimit-policy") or "")
+    return float(found.group(1)) if found and int(found.group(1)) > 0 else None
 
 
 def _count(value: str | None) -> int | None:
@@ -80,6 +109,7 @@ def duration_s(value: str | None) -> float | None:
     return sum(float(amount) * _UNIT_S[unit] for amount, unit in _PART.findall(text))
 
 
+_POLICY = re.compile(r";\s*w=([0-9]{1,9})\b")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)")
 _DURATION = re.compile(f"(?:{_PART.pattern})+")

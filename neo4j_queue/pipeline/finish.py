@@ -38,7 +38,7 @@ class Finish:
         self._log = log
         self._monotonic = monotonic
         self._interruptions = interruptions
-        self._reporter = Reporter()
+        self._reporter = Reporter(queue.limits.provider_window_ms)
 
     def settle(self, run: BatchRun, because: str | None = None) -> Settlement:
         """Stores what became of the jobs; open ones are released, after the queue was told to rest or to halt.

@@ -82,6 +82,8 @@ class RateLimits:
     requests: int | None
     tokens: int | None
     interval_ms: int
+    # The interval of the limits that the provider names; None = by its answers.
+    provider_window_ms: int | None = None
 
     @property
     def window_ms(self) -> int:

@@ -79,6 +79,7 @@ class EmbedQueue:
             settings.embedding_rate_limit_tokens,
             settings.embedding_rate_limit_model_tokens,
             settings.embedding_rate_limit_interval,
+            settings.embedding_provider_window,
         )
         self.bounds = Bounds.of(profile_of(settings), settings.embed_job_max_crashes)
         self._settings = settings

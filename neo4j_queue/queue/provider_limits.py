@@ -9,7 +9,7 @@ from typing import Protocol
 
 from neo4j_queue.errors.rate_headers import RateHeaders
 
-# Limits in headers are per minute, as their senders document. A report counts for ten minutes: then a limit may have
+# Limits are kept per minute, whatever the provider counts in. A report counts for ten minutes: then a limit may have
 # been raised, or the provider changed.
 WINDOW_MS = 60_000
 GOOD_FOR_MS = 600_000
@@ -41,7 +41,10 @@ class Sent(Protocol):
 class Reporter:
     """What one worker process saw and reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, window_ms: int | None = None) -> None:
+        """`window_ms`: the interval of the provider's limits (`EMBEDDING_PROVIDER_WINDOW`); None = by its answers."""
+        self._window_s = None if window_ms is None else window_ms / 1000
+        self._longest: dict[str, tuple[int, float]] = {}
         self._factor: float | None = None
         # No report means: no limits, and an estimate that is right.
         self._told = ProviderReport()
@@ -57,14 +60,26 @@ class Reporter:
             before = seen if self._factor is None else self._factor
             self._factor = before + SMOOTHING * (seen - before)
         # A limit of zero would be a wait without an end; a server that means it answers 429.
-        requests = (sent.rate.limit_requests or None) if sent.rate else None
-        tokens = (sent.rate.limit_tokens or None) if sent.rate else None
+        rate = sent.rate or RateHeaders()
+        requests = self._per_minute("requests", rate.limit_requests, rate.requests_window_s())
+        tokens = self._per_minute("tokens", rate.limit_tokens, rate.tokens_window_s())
         report = ProviderReport(requests, tokens, self._factor or 1.0)
         limited = requests is not None or tokens is not None
         if not self._is_new(report) and not (limited and now - self._told_at >= RENEW_AFTER_S):
             return None
         self._told, self._told_at = report, now
         return report
+
+    def _per_minute(self, budget: str, limit: int | None, window_s: float) -> int | None:
+        """A limit as so much per minute, at least 1. The longest interval counts that was seen with this limit: just
+        before an hour is over its reset looks like that of a minute."""
+        if not limit:
+            return None
+        known, longest = self._longest.get(budget, (limit, window_s))
+        if known == limit:
+            window_s = max(window_s, longest)
+        self._longest[budget] = (limit, window_s)
+        return max(1, int(limit * WINDOW_MS / 1000 / (self._window_s or window_s)))
 
     def _is_new(self, report: ProviderReport) -> bool:
         told = self._told

@@ -50,15 +50,24 @@ def whole(minimum: int, maximum: int) -> Callable[[object], object]:
 
 def whole_or_unlimited(minimum: int, maximum: int) -> Callable[[object], object]:
     """As `whole`; the word `unlimited` becomes `None`."""
+    return _whole_or("unlimited", minimum, maximum)
+
+
+def whole_or_auto(minimum: int, maximum: int) -> Callable[[object], object]:
+    """As `whole`; the word `auto` becomes `None`."""
+    return _whole_or("auto", minimum, maximum)
+
+
+def _whole_or(word: str, minimum: int, maximum: int) -> Callable[[object], object]:
     read_whole = whole(minimum, maximum)
 
     def read(value: object) -> object:
-        if isinstance(value, str) and value.strip().lower() == "unlimited":
+        if isinstance(value, str) and value.strip().lower() == word:
             return None
         try:
             return read_whole(value)
         except ValueError as error:
-            raise ValueError(f"{error}, or `unlimited`") from None
+            raise ValueError(f"{error}, or `{word}`") from None
 
     return read
 

@@ -55,6 +55,7 @@ from neo4j_queue.settings.readers import (
     utf8,
     web_address,
     whole,
+    whole_or_auto,
     whole_or_unlimited,
     without_password,
 )
@@ -101,6 +102,8 @@ Dimensions = Annotated[int | None, BeforeValidator(whole(1, 4096))]
 Budget = Annotated[int | None, BeforeValidator(whole_or_unlimited(0, 1_000_000_000))]
 Price = Annotated[float | None, BeforeValidator(decimal(0, 1_000_000))]
 Milliseconds = Annotated[int, BeforeValidator(whole(0, DAY_MS))]
+# A second at least: what is counted in less cannot be kept by leases.
+ProviderWindow = Annotated[int | None, BeforeValidator(whole_or_auto(1_000, DAY_MS))]
 Lasting = Annotated[int, BeforeValidator(whole(100, DAY_MS))]
 RetentionDays = Annotated[int | None, BeforeValidator(whole(RETENTION_DAYS_MIN, RETENTION_DAYS_MAX))]
 Days = Annotated[int, BeforeValidator(whole(0, 3650))]
@@ -167,6 +170,7 @@ class Settings(BaseSettings):
     embedding_rate_limit_tokens: Budget = 20
     embedding_rate_limit_interval: Lasting = 60_000
     embedding_rate_limit_model_tokens: Budget = None
+    embedding_provider_window: ProviderWindow = None
     embedding_price_per_million_tokens: Price = None
 
     embedding_provider: Annotated[str, AfterValidator(one_of("auto", "openai", "local", "mock"))] = "auto"

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from neo4j_queue.jobs import Status
-from neo4j_queue.mock_provider import Limits, Request, error, tokens_of, vector_for
+from neo4j_queue.mock_provider import FAULTS, Limits, Request, Rules, error, mangled, tokens_of, vector_for
 from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.pipeline.truncation import cautious_tokens, cut
 from neo4j_queue.providers import PROFILES, Profile
@@ -206,3 +206,109 @@ def test_a_refused_long_text_does_not_count_against_its_neighbours(make_bench: M
     (summary,) = bench.step()
     assert (summary.failed, summary.requests) == (3, 0)
     assert {job["status"] for job in bench.queue.jobs(limit=10)} == {Status.FAILED}
+
+
+# --- servers of other dialects, and what their refusals say
+
+
+def test_a_server_that_leaves_out_index_0_embeds_everything(make_bench: MakeBench) -> None:
+    """Seen failing before: every answer was refused, and all jobs failed for good."""
+    bench = make_bench(embed_batch_size=7)
+    bench.provider.reply_always(mangled("index 0 left out"))
+    bench.create(*(f"n{n}" for n in range(20)))
+    drain(bench)
+
+    assert bench.queue.status().completed == 20
+    assert bench.vector("n7") == pytest.approx(vector_for(bench.text("n7").text, 256), abs=1e-6)
+
+
+def test_a_refused_field_costs_one_request_which_is_counted(make_bench: MakeBench) -> None:
+    bench = make_bench(embed_batch_size=10)
+    bench.provider.rules = Rules(refused_fields=frozenset({"encoding_format"}))
+    bench.create(*(f"n{n}" for n in range(20)))
+    summaries = drain(bench)
+
+    assert bench.queue.status().completed == 20
+    assert sum(summary.requests for summary in summaries) == len(bench.provider.journal) == 3
+
+
+def test_texts_have_their_prefix_and_their_field(make_bench: MakeBench) -> None:
+    bench = make_bench(embedding_profile="nvidia", embed_passage_prefix="passage: ")
+    bench.provider.rules = Rules(needed_fields=frozenset({"input_type"}))
+    bench.create("a")
+    drain(bench)
+
+    (request,) = bench.provider.journal
+    assert request.inputs == ("passage: " + bench.text("a").text,)
+    assert request.fields["input_type"] == "passage"
+    assert bench.text("a").fresh
+    assert bench.job("a")["model"].startswith("test-model+")
+
+
+@pytest.mark.parametrize("status", [421, 423, 424, 425, 499])
+def test_a_server_that_says_later_fails_nobody_for_good(make_bench: MakeBench, status: int) -> None:
+    """Seen failing before: one such answer failed the whole batch for good."""
+    bench = make_bench()
+    bench.provider.reply_next(error(status, message="backend is down"))
+    bench.create(*(f"n{n}" for n in range(20)))
+    bench.step()
+    assert bench.queue.status().failed == 0
+    drain(bench)
+
+    assert bench.queue.status().completed == 20
+
+
+@pytest.mark.parametrize("fault", ["expired-key", "wrong-key", "no-model"])
+def test_a_key_that_expires_halts_and_fails_nobody(make_bench: MakeBench, fault: str) -> None:
+    bench = make_bench()
+    bench.provider.reply_always(FAULTS[fault])
+    bench.create("a", "b")
+    bench.step()
+    status = bench.queue.status()
+    assert (status.failed, status.pending, bench.queue.control.state().halted) == (0, 2, True)
+
+    bench.provider.reply_always(None)
+    bench.queue.resume()
+    drain(bench)
+    assert bench.queue.status().completed == 2
+
+
+@pytest.mark.parametrize("fault", ["budget", "quota"])
+def test_a_budget_that_is_used_up_rests_and_fails_nobody(make_bench: MakeBench, fault: str) -> None:
+    bench = make_bench()
+    bench.provider.reply_always(FAULTS[fault])
+    bench.create("a", "b")
+    bench.step()
+    status = bench.queue.status()
+    assert status.failed == 0
+    assert status.paused_until is not None
+    assert not bench.queue.control.state().halted
+    assert bench.job("a")["attempts"] == 0
+
+
+def test_a_text_about_unpaid_bills_stops_no_queue(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    bench.create("bill", text="Your credit balance is too low, and the API key expired")
+    bench.create(*(f"n{n}" for n in range(10)))
+    bench.provider.reply_to_text(
+        "credit", error(400, message="refused: Your credit balance is too low, and the")
+    )
+    bench.step()
+
+    status = bench.queue.status()
+    assert (status.completed, status.failed, bench.queue.control.state().halted) == (10, 1, False)
+    assert status.paused_until is None
+
+
+def test_a_proxy_that_cannot_be_used_halts_with_its_name(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:1080")
+    bench = make_bench()
+    bench.create("a", "b")
+    bench.step()
+
+    state = bench.queue.control.state()
+    assert state.halted
+    assert "ALL_PROXY=socks://127.0.0.1:1080" in (state.halted_reason or "")
+    assert bench.queue.status().failed == 0

@@ -94,6 +94,80 @@ def test_without_headers_a_refusal_says_nothing_of_when() -> None:
     assert not {name for name in names if name.startswith(("x-ratelimit", "retry-after"))}
 
 
+@pytest.mark.parametrize(
+    ("fault", "raised", "said"),
+    [
+        ("wrong-key", openai.AuthenticationError, "Incorrect API key"),
+        ("expired-key", openai.BadRequestError, "API key expired"),
+        ("quota", openai.RateLimitError, "insufficient_quota"),
+        ("budget", openai.BadRequestError, "Budget has been exceeded"),
+        ("outage", openai.InternalServerError, "overloaded"),
+        ("no-model", openai.NotFoundError, "model_not_found"),
+    ],
+)
+def test_a_fault_befalls_every_request(fault: str, raised: type[openai.APIStatusError], said: str) -> None:
+    with started("--fault", fault) as (_, settings), pytest.raises(raised) as caught:
+        client(settings).embeddings.create(input="a", model="m", encoding_format="float")
+
+    assert said in str(caught.value.body)
+
+
+def test_garbage_befalls_every_request() -> None:
+    with started("--fault", "garbage") as (_, settings):
+        answer = client(settings).embeddings.with_raw_response.create(input="a", model="m")
+
+    assert answer.http_response.text.startswith("<html>")
+
+
+def test_a_wrong_width_befalls_every_vector() -> None:
+    with started("--fault", "wrong-width", "--dimensions", "16") as (_, settings):
+        answer = client(settings).embeddings.create(input=["a", "b"], model="m", encoding_format="float")
+
+    assert [len(item.embedding) for item in answer.data] == [8, 8]
+
+
+def test_a_text_a_field_and_a_key_are_refused() -> None:
+    rules = (
+        "--refuse-text",
+        "Ada",
+        "--refuse-field",
+        "user",
+        "--need-field",
+        "input_type",
+        "--key",
+        "secret",
+    )
+    with started(*rules) as (_, settings):
+        assert settings["OPENAI_API_KEY"] == "secret"
+        provider, extra = client(settings), {"input_type": "query"}
+        provider.embeddings.create(input="Bob", model="m", extra_body=extra)
+        with pytest.raises(openai.BadRequestError):
+            provider.embeddings.create(input=["Bob", "Ada Lovelace"], model="m", extra_body=extra)
+        with pytest.raises(openai.BadRequestError) as unknown:
+            provider.embeddings.create(input="Bob", model="m", user="me", extra_body=extra)
+        with pytest.raises(openai.BadRequestError) as missing:
+            provider.embeddings.create(input="Bob", model="m")
+        with pytest.raises(openai.AuthenticationError):
+            client(settings | {"OPENAI_API_KEY": "other"}).embeddings.create(input="Bob", model="m")
+
+    assert "'user' is not supported" in str(unknown.value.body)
+    assert "'input_type' parameter is required" in str(missing.value.body)
+
+
+def test_an_unknown_fault_is_wrong_usage() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--fault", "fire"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "wrong-width" in done.stderr
+
+
 def test_a_port_in_use_is_one_line_and_exit_code_75() -> None:
     with ProviderServer() as server:
         done = subprocess.run(

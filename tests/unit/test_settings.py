@@ -12,6 +12,7 @@ from neo4j_queue import cypher
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.settings import Role, Settings
+from neo4j_queue.settings.readers import without_password
 from neo4j_queue.settings.settings import PROFILE_NAMES, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
@@ -63,6 +64,7 @@ WRONG: dict[str, list[str]] = {
     "EMBEDDING_RATE_LIMIT_TOKENS": [*NOT_WHOLE, "none"],
     "EMBEDDING_RATE_LIMIT_INTERVAL": [*NOT_WHOLE, "0", "unlimited"],
     "EMBEDDING_RATE_LIMIT_MODEL_TOKENS": NOT_WHOLE,
+    "EMBEDDING_PROVIDER_WINDOW": [*NOT_WHOLE, "999", "86400001", "unlimited"],
     "EMBEDDING_PRICE_PER_MILLION_TOKENS": [*NOT_DECIMAL, "1000001", "0.02 USD"],
     "EMBEDDING_PROVIDER": ["openia"],
     "EMBEDDING_PROFILE": ["olama", "mock"],
@@ -284,6 +286,27 @@ def test_the_labels_that_are_refused_are_all_that_the_statements_use() -> None:
     folder = Path(cypher.__file__).parent
     text = "".join(file.read_text() for file in folder.rglob("*.cypher"))
     assert set(re.findall(r"[(:\w]:(Embed\w+|Queue\w+)", text)) == RESERVED_LABELS
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://:p@ss@host:6379/0",
+        "redis://user:p/a@s/s@host:6379/0",
+        "redis://:p@ss@host:port/0",
+        "amqp://:half@ blank@host",
+        "redis://:p%40ss@host extra",
+    ],
+)
+def test_no_part_of_a_password_in_an_address_is_shown(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen failing before: it was cut at the first `@`, and the rest of the password was shown."""
+    shown = [without_password(f"cannot reach {address.split()[0]} now")]
+    if address != "redis://:p@ss@host:6379/0" and "a@s" not in address:
+        monkeypatch.setenv("CELERY_BROKER_URL", address)
+        shown += problems_of()
+    for line in shown:
+        assert not any(part in line for part in ("p@", "ss@", "s/s", "half", "blank", "40ss"))
+        assert "***@" in line
 
 
 def test_text_properties_and_text_template_exclude_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
