@@ -7,6 +7,7 @@ documents nothing, the guess has its reason beside it, and `EMBED_BATCH_SIZE`, `
 `EMBED_INPUT_TOKENS` say better.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -60,6 +61,27 @@ class Model:
 
     dimensions: int
     price: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """The words that a family of models was trained with before a passage and before a query (its model cards)."""
+
+    family: re.Pattern[str]
+    passage: str
+    query: str
+
+
+PREFIXES = (
+    # e5-mistral takes an instruction before queries alone.
+    Prefixes(re.compile(r"(?:^|/)(?:multilingual-)?e5-(?!mistral)", re.IGNORECASE), "passage: ", "query: "),
+    Prefixes(re.compile(r"nomic-embed-text", re.IGNORECASE), "search_document: ", "search_query: "),
+)
+
+
+def prefixes_of(model: str) -> Prefixes | None:
+    """The prefixes that a model was trained with; None if it is not known to want any."""
+    return next((each for each in PREFIXES if each.family.search(model)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import left_out, without_key
+from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from neo4j_queue.settings.settings import RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
@@ -115,16 +116,29 @@ def _provider(settings: Settings) -> Finding:
             "set it to the model's width, or leave it out; OPENAI_EMBEDDING_DIMENSIONS asks for another width"
         )
         return Finding("provider", Grade.BAD, problems[0], advice)
+    if spec.provider == "openai" and (problems := embedders.environment_problems()):
+        return Finding("provider", Grade.BAD, "; ".join(problems))
     profile = embedders.profile_of(settings)
     detail = (
         f"{spec.provider}, model {spec.model}, {spec.dimensions} dimensions; limits of {profile.name}: "
         f"{profile.max_inputs} texts and {profile.max_request_tokens} tokens per request, "
-        f"{profile.max_input_tokens} per text"
+        f"{profile.max_input_tokens} per text{_prefix_note(settings, spec.provider)}"
     )
     if spec.provider == "mock":
         advice = "search finds nothing by meaning with it: set OPENAI_API_KEY, or install neo4j-queue[local]"
         return Finding("provider", Grade.WARNING, detail, advice)
     return Finding("provider", Grade.OK, detail)
+
+
+def _prefix_note(settings: Settings, provider: str) -> str:
+    """Says which prefixes the model was trained with, where none is set: searches find more with them."""
+    wanted = prefixes_of(settings.openai_embedding_model) if provider == "openai" else None
+    if wanted is None or settings.embed_passage_prefix or settings.embed_query_prefix:
+        return ""
+    return (
+        f'; made for EMBED_PASSAGE_PREFIX="{wanted.passage}" and EMBED_QUERY_PREFIX="{wanted.query}", '
+        "neither is set (a change embeds everything anew)"
+    )
 
 
 def _refuted(queue: EmbedQueue, settings: Settings) -> list[Finding]:

@@ -14,7 +14,7 @@ from neo4j_queue.embedders import Embedder, describe, environment_problems, open
 from neo4j_queue.embedders.profiles import endpoint, wants_key_header
 from neo4j_queue.errors import FaultKind, InvalidAnswer, SettingsError, WrongWidth, classify
 from neo4j_queue.mock_provider import FAULTS, ProviderServer, Reply, Rules, error, vector_for
-from neo4j_queue.providers import PROFILES
+from neo4j_queue.providers import PROFILES, prefixes_of
 from neo4j_queue.settings import Settings
 
 DIMENSIONS = 8
@@ -148,6 +148,24 @@ def test_a_prefix_leaves_the_text_less_room() -> None:
     for profile in PROFILES:
         narrow = profile_of(settings(embedding_profile=profile, embed_query_prefix="q" * 500))
         assert 0 < narrow.max_input_tokens <= narrow.max_request_tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "passage"),
+    [
+        ("intfloat/multilingual-e5-large", "passage: "),
+        ("e5-base-v2", "passage: "),
+        ("text-embedding-nomic-embed-text-v1.5", "search_document: "),
+        ("intfloat/e5-mistral-7b-instruct", None),
+        ("text-embedding-3-small", None),
+        ("nvidia/nv-embedqa-e5-v5", None),
+        ("made5-up", None),
+    ],
+)
+def test_models_that_were_trained_with_prefixes_are_known(name: str, passage: str | None) -> None:
+    found = prefixes_of(name)
+
+    assert (found.passage if found else None) == passage
 
 
 # --- the identity of the model
