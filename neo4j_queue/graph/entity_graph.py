@@ -25,6 +25,7 @@ from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.graph.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.jobs import PRIORITY_DEFAULT
+from neo4j_queue.names import VECTOR, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
 
@@ -66,6 +67,7 @@ class EntityGraph(EntityVectors):
         dimensions: int,
         label: str = "Entity",
         key: str = "name",
+        vector: VectorProperty = VECTOR,
         vector_index: str = "entity_embeddings",
         enqueue: Enqueue | None = None,
         enqueue_wait_s: float = WAIT_S,
@@ -73,7 +75,7 @@ class EntityGraph(EntityVectors):
         embed: EmbedQuery | None = None,
         closing: Iterable[Callable[[], None]] = (),
     ) -> None:
-        super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key)
+        super().__init__(database, recipe, model, dimensions=dimensions, label=label, key=key, vector=vector)
         self.vector_index = vector_index
         self._closing = tuple(closing)
         self._outbox = Outbox(enqueue, wait_s=enqueue_wait_s, deferred=on_deferred)
@@ -201,7 +203,7 @@ class EntityGraph(EntityVectors):
         if not found:
             raise EntityNotFound(name)
         row = found[0]
-        properties = {key: value for key, value in row["properties"].items() if key != "embedding"}
+        properties = {key: value for key, value in row["properties"].items() if key != self.vector.name}
         return Entity(name, tuple(row["labels"]), properties, row["embedded"], row["pending"])
 
     def search(self, query: str, limit: int = 10, *, embed: EmbedQuery | None = None) -> list[Hit]:
@@ -215,7 +217,7 @@ class EntityGraph(EntityVectors):
             raise ValueError(
                 "the query is blank" if embed else "nothing to embed the query with: give `embed`"
             )
-        found = VectorSearch(self.database, self.model, self.vector_index, self.label, self.key)
+        found = VectorSearch(self.database, self.model, self.vector_index, self.label, self.key, self.vector)
         return found.nearest(embed(query), limit)
 
     # --- Writing, inside one transaction -----------------------------------------------------------------
@@ -235,7 +237,8 @@ class EntityGraph(EntityVectors):
     def _merge(self, tx: ManagedTransaction, name: str, changes: Mapping[str, Any]) -> list[Row]:
         # The order is the lock order: writers of the same entities wait for one another and never deadlock.
         batch = Bulk({"uid": uid, "properties": changes[uid]} for uid in sorted(changes))
-        return packed(tx, self._statement(name), rows=batch, properties=list(self.recipe.properties))
+        sources = list(self.recipe.properties)
+        return packed(tx, self._statement(name), rows=batch, properties=sources, model=self.model)
 
     def _settle(self, tx: ManagedTransaction, written: list[Row]) -> list[tuple[EntityText, Change]]:
         """Marks what needs a vector and unmarks what has its vector again."""
@@ -293,7 +296,8 @@ class EntityGraph(EntityVectors):
                 raise EntityNotFound(each.source if each.source not in there else each.target)
 
     def _current(self, tx: ManagedTransaction, uids: Sequence[str]) -> list[Row]:
-        found = packed(tx, self._statement("read_texts"), uids=list(uids), properties=[])
+        query = self._statement("read_texts")
+        found = packed(tx, query, uids=list(uids), properties=[], model=self.model)
         return [row for row in found if not row["deleted"]]
 
     # --- What callers give -------------------------------------------------------------------------------

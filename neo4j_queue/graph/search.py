@@ -13,6 +13,7 @@ from neo4j_queue.embedders import Embedder, describe, open_embedder
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.log import get_logger
+from neo4j_queue.names import VECTOR, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
 
@@ -121,11 +122,12 @@ class VectorSearch:
     index: str
     label: str = "Entity"
     key: str = "name"
+    vector: VectorProperty = VECTOR
 
     def nearest(self, vector: Sequence[float], limit: int = 10) -> list[Hit]:
         """At most `limit` current entities, best first. Raises the driver's ClientError without the index."""
         limit = max(1, min(limit, MAX_LIMIT))
-        query = statement("graph/nearest", label=self.label, key=self.key)
+        query = statement("graph/nearest", label=self.label, key=self.key, **self.vector.identifiers)
         candidates = limit + EXTRA
         while True:
             row = self.database.read(
@@ -138,10 +140,10 @@ class VectorSearch:
             )[0]
             exhausted = row["found"] < candidates or candidates >= MAX_CANDIDATES
             if len(row["hits"]) == limit or exhausted:
-                return [_hit(found) for found in row["hits"]]
+                return [_hit(found, self.vector.name) for found in row["hits"]]
             candidates = min(candidates * GROWTH, MAX_CANDIDATES)
 
 
-def _hit(found: Mapping[str, Any]) -> Hit:
-    properties = {name: value for name, value in found["properties"].items() if name != "embedding"}
+def _hit(found: Mapping[str, Any], vector: str) -> Hit:
+    properties = {name: value for name, value in found["properties"].items() if name != vector}
     return Hit(found["uid"], found["score"], tuple(found["labels"]), properties)

@@ -12,7 +12,7 @@ from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph.accepted import check_name
 from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.graph.keys import without_key
-from neo4j_queue.names import OUTBOX_LABEL
+from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
@@ -42,7 +42,8 @@ class Walk(NamedTuple):
 class EntityVectors:
     """Reads texts and writes vectors; knows no queue.
 
-    `model` is the identity of the embedding model as entities carry it, `dimensions` the length of its vectors.
+    `model` is the identity of the embedding model as entities carry it, `dimensions` the length of its vectors,
+    `vector` the property that holds them.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class EntityVectors:
         dimensions: int,
         label: str = "Entity",
         key: str = "name",
+        vector: VectorProperty = VECTOR,
     ) -> None:
         self.database = database
         self.recipe = recipe
@@ -61,6 +63,7 @@ class EntityVectors:
         self.dimensions = dimensions
         self.label = label
         self.key = key
+        self.vector = vector
 
     def read_texts(self, uids: Iterable[str]) -> list[EntityText]:
         """The texts of these entities, in one query.
@@ -80,14 +83,17 @@ class EntityVectors:
         wanted = Bulk({"uid": uid, "versions": list(versions[uid])} for uid in sorted(versions))
         if not wanted:
             return []
-        return self._texts("read_wanted", wanted=wanted, model=self.model)
+        return self._texts("read_wanted", wanted=wanted)
 
     def copies(self, hashes: Sequence[str]) -> dict[str, list[float]]:
-        """Vectors that entities carry for texts of these content hashes, whichever entities these are."""
+        """Vectors that entities carry for texts of these content hashes, whichever entities these are.
+
+        A vector that another program has damaged (another length, no number, zero) is left out.
+        """
         if not hashes:
             return {}
         found = self.database.read(self._statement("copies"), hashes=Bulk(hashes), model=self.model)
-        return {row["hash"]: row["vector"] for row in found if len(row["vector"]) == self.dimensions}
+        return {row["hash"]: row["vector"] for row in found if is_usable(row["vector"], self.dimensions)}
 
     def get_text(self, name: str) -> EntityText:
         """The text of a current entity. Raises EntityNotFound."""
@@ -133,6 +139,7 @@ class EntityVectors:
             self._statement("write_vectors"),
             writes=batch,
             properties=list(self.recipe.properties),
+            property=self.vector.name,
             model=self.model,
         )
 
@@ -186,7 +193,8 @@ class EntityVectors:
 
     def _clear_pending(self, tx: ManagedTransaction, uids: Bulk[str]) -> int:
         properties = list(self.recipe.properties)
-        locked = packed(tx, self._statement("lock_pending"), uids=uids, properties=properties)
+        query = self._statement("lock_pending")
+        locked = packed(tx, query, uids=uids, properties=properties, model=self.model)
         done = Bulk(row["node"] for row in locked if row["deleted"] or self._text(row).fresh)
         if done:
             rows(tx, self._statement("unmark_pending"), nodes=done)
@@ -250,16 +258,20 @@ class EntityVectors:
         return without_key(self.database, self.label, self.key, among=OUTBOX_LABEL if pending else None)
 
     def _statement(self, name: str, **identifiers: str) -> str:
-        return statement(f"graph/{name}", label=self.label, key=self.key, **identifiers)
+        names = {"label": self.label, "key": self.key, **self.vector.identifiers}
+        return statement(f"graph/{name}", **names, **identifiers)
 
     def _texts(self, name: str, **parameters: Any) -> list[EntityText]:
         found = self.database.read_packed(
-            self._statement(name), properties=list(self.recipe.properties), **parameters
+            self._statement(name), properties=list(self.recipe.properties), model=self.model, **parameters
         )
         return [self._text(row) for row in found]
 
     def _text(self, row: Row) -> EntityText:
-        """The text behind one row of a statement that returns uid, source, embedded, hash and model."""
+        """The text behind one row of a statement that returns uid, source, width, hash and model.
+
+        A vector of another width than the model's is not found by search, whatever its hash says.
+        """
         text = self.recipe.text_of(row["source"])
         digest = content_hash(text)
         return EntityText(
@@ -267,10 +279,10 @@ class EntityVectors:
             text=text,
             content_hash=digest,
             source=tuple(row["source"]),
-            fresh=row["embedded"] and row["hash"] == digest and row["model"] == self.model,
+            fresh=row["width"] == self.dimensions and row["hash"] == digest and row["model"] == self.model,
             deleted=row.get("deleted", False),
             known=bool(row.get("known")),
-            embedded=row["embedded"],
+            embedded=row["width"] is not None,
         )
 
 

@@ -14,7 +14,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.names import OUTBOX_LABEL
-from neo4j_queue.schema.graph_schema import HASH, GraphSchema
+from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import (
     ONLINE_WAIT_S,
     Index,
@@ -57,7 +57,7 @@ def migrate_graph(
     created = [
         _create_key(database, schema, there),
         _create_plain(database, there, "pending_key", schema.pending_index, OUTBOX_LABEL, schema.key),
-        _create_plain(database, there, "entity_hash", schema.hash_index, schema.label, HASH),
+        _create_plain(database, there, "entity_hash", schema.hash_index, schema.label, schema.vector.hash),
         _create_vectors(database, schema, there),
         _create_words(database, schema, there),
     ]
@@ -81,7 +81,7 @@ def check_graph(database: Database, settings: Settings) -> Report:
     problems = [
         *key_problems,
         *_plain_problems(there, OUTBOX_LABEL, schema.key),
-        *_plain_problems(there, schema.label, HASH),
+        *_plain_problems(there, schema.label, schema.vector.hash),
         *search_problems(schema, there),
         *failed,
     ]
@@ -92,7 +92,7 @@ def _as_made(schema: GraphSchema, there: Mapping[str, Index]) -> dict[str, Index
     """The indexes as they will be with those for search that can be made."""
     made = dict(there)
     if _can_make_vectors(schema, there):
-        made[schema.vector_index] = _planned(schema.vector_index, "VECTOR", schema.label, "embedding")
+        made[schema.vector_index] = _planned(schema.vector_index, "VECTOR", schema.label, schema.vector.name)
     if can_make_words(schema, there):
         made[schema.text_index] = _planned(schema.text_index, "FULLTEXT", schema.label, *schema.properties)
     return made
@@ -160,13 +160,18 @@ def _plain_problems(there: Mapping[str, Index], label: str, key: str) -> list[st
 
 
 def _can_make_vectors(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
-    return schema.vector_index not in there and not rivals(schema, there, "VECTOR", "embedding")
+    return schema.vector_index not in there and not rivals(schema, there, "VECTOR", schema.vector.name)
 
 
 def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
     if not _can_make_vectors(schema, there):
         return None
-    query = statement("schema/entity_vectors", index=schema.vector_index, label=schema.label)
+    query = statement(
+        "schema/entity_vectors",
+        index=schema.vector_index,
+        label=schema.label,
+        vector=schema.vector.name,
+    )
     return create_index(
         database, schema.vector_index, query, dimensions=schema.dimensions, similarity=schema.similarity
     )

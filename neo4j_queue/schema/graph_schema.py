@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from neo4j_queue.embedders import describe
-from neo4j_queue.names import OUTBOX_LABEL
+from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
-
-HASH = "embedding_hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +19,7 @@ class GraphSchema:
     dimensions: int
     similarity: str
     properties: tuple[str, ...]
+    vector: VectorProperty = VECTOR
     text_index: str = field(init=False)
     key_index: str = field(init=False)
     pending_index: str = field(init=False)
@@ -30,7 +29,7 @@ class GraphSchema:
         object.__setattr__(self, "text_index", text_index_name(self.vector_index))
         object.__setattr__(self, "key_index", f"{self.label}_{self.key}_key")
         object.__setattr__(self, "pending_index", f"{OUTBOX_LABEL}_{self.key}")
-        object.__setattr__(self, "hash_index", f"{self.label}_{HASH}")
+        object.__setattr__(self, "hash_index", f"{self.label}_{self.vector.hash}")
 
     @property
     def names(self) -> tuple[str, ...]:

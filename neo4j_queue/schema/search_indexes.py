@@ -1,6 +1,6 @@
 """The two indexes that search asks, vectors and words: what is wrong with those that are there, and the way out.
 
-The server allows one vector index over a label's `embedding` and one full-text index over the same properties,
+The server allows one vector index over a label's vectors and one full-text index over the same properties,
 whatever their names. Advice that looks at one index alone therefore leads in a circle: each line here names one
 thing to do, and after it `neo4j-queue init` succeeds.
 """
@@ -32,7 +32,9 @@ def can_make_words(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
     """
     vectors, words = there.get(schema.vector_index), there.get(schema.text_index)
     named = (
-        not rivals(schema, there, "VECTOR", "embedding") if vectors is None else _is_vectors(schema, vectors)
+        not rivals(schema, there, "VECTOR", schema.vector.name)
+        if vectors is None
+        else _is_vectors(schema, vectors)
     )
     free = words is None or own_words(schema, words)
     return named and free and not rivals(schema, there, "FULLTEXT", *schema.properties)
@@ -58,12 +60,12 @@ def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str]
     name = schema.vector_index
     named = there.get(name)
     foreign = named is not None and not _is_vectors(schema, named)
-    other = next(iter(rivals(schema, there, "VECTOR", "embedding")), None)
+    other = next(iter(rivals(schema, there, "VECTOR", schema.vector.name)), None)
     index = other if named is None or foreign else named
     if index is None:
         if named is None:
             return [f"vector index {name} is missing: {INIT}"], name, None
-        taken = f"NEO4J_VECTOR_INDEX={name} is {_described(named)}, not one for :{schema.label}(embedding)"
+        taken = f"NEO4J_VECTOR_INDEX={name} is {_described(named)}, not one for :{schema.label}({schema.vector.name})"
         free = _free_name(schema, there)
         return [f"{taken}: set NEO4J_VECTOR_INDEX={free} and {INIT}"], free, None
     dimensions, similarity = _shape(schema, index)
@@ -85,7 +87,7 @@ def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str]
 
 
 def _is_vectors(schema: GraphSchema, index: Index) -> bool:
-    return index.type == "VECTOR" and index.covers(schema.label, "embedding")
+    return index.type == "VECTOR" and index.covers(schema.label, schema.vector.name)
 
 
 def _shape(schema: GraphSchema, index: Index) -> tuple[int, str]:

@@ -96,13 +96,15 @@ def test_fifty_of_a_thousand_without_a_vector(graph: EntityGraph) -> None:
     assert len(graph.get_entities_without_embeddings()) == 10
 
 
-@pytest.mark.parametrize(
-    "name", ["coverage", "read_texts", "entities_page", "missing_page", "upsert", "update"]
-)
+@pytest.mark.parametrize("name", ["coverage", "missing_page", "missing_pending_page", "get"])
 def test_whether_there_is_a_vector_is_told_without_reading_it(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
-    """A plan that caches the vector reads it: sixty times slower where nothing else is to be done."""
+    """A plan that caches the vector reads it: sixty times slower where nothing else is to be done.
+
+    Statements that judge whether a vector is fresh do read those of the model: a tenth of a millisecond for 1,536
+    numbers, beside the text that is read and hashed.
+    """
     parameters = {
         "after": "",
         "until": "z",
@@ -110,8 +112,7 @@ def test_whether_there_is_a_vector_is_told_without_reading_it(
         "limit": 10,
         "properties": [],
         "model": "m",
-        "uids": [],
-        "rows": [],
+        "uid": "x",
     }
     plan = operators(graph_db, graph._statement(name), **parameters)
     assert any("n.embedding IS" in details for _, details in plan), plan
@@ -122,7 +123,7 @@ def test_whether_there_is_a_vector_is_told_without_reading_it(
 def test_the_outbox_is_read_in_order_by_its_own_index(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
-    plan = operators(graph_db, graph._statement(name), after="", limit=10, properties=["name"])
+    plan = operators(graph_db, graph._statement(name), after="", limit=10, properties=["name"], model="m")
     names = [operator for operator, _ in plan]
     assert any(op == "NodeIndexSeekByRange" and ":EmbedPending(name)" in details for op, details in plan), (
         plan
@@ -134,7 +135,14 @@ def test_the_outbox_is_read_in_order_by_its_own_index(
 def test_entities_are_read_in_order_by_the_index_of_the_key(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
-    parameters = {"after": "", "until": "z", "pending": True, "limit": 10, "properties": ["name"]}
+    parameters = {
+        "after": "",
+        "until": "z",
+        "pending": True,
+        "limit": 10,
+        "properties": ["name"],
+        "model": "m",
+    }
     plan = operators(graph_db, graph._statement(name), **parameters)
     names = [operator for operator, _ in plan]
     assert any("Seek" in op and ":Entity(name)" in details for op, details in plan), plan
@@ -148,7 +156,15 @@ def test_entities_are_found_by_the_index_of_the_key(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
     plan = operators(
-        graph_db, graph._statement(name), uids=[], writes=[], rows=[], properties=["name"], model="m", uid="x"
+        graph_db,
+        graph._statement(name),
+        uids=[],
+        writes=[],
+        rows=[],
+        properties=["name"],
+        property="embedding",
+        model="m",
+        uid="x",
     )
     assert any("IndexSeek" in op and "(name)" in details for op, details in plan), plan
     assert not {"NodeByLabelScan", "AllNodesScan"} & {operator for operator, _ in plan}, plan

@@ -5,7 +5,7 @@
 UNWIND $hashes AS hash
 CALL (hash) {
   MATCH (n:__LABEL__)
-  WHERE n.embedding_hash = hash AND n.embedding_model = $model AND n.embedding IS NOT NULL
-  RETURN n.embedding AS vector LIMIT 1
+  WHERE n.__VECTOR_HASH__ = hash AND n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS NOT NULL
+  RETURN n.__VECTOR__ AS vector LIMIT 1
 }
 RETURN hash, vector

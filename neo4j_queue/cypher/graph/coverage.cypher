@@ -4,8 +4,8 @@
 // rows:       one: entities, missing, fresh
 // locks:      none
 RETURN COUNT { MATCH (n:__LABEL__) WHERE n.validTo IS NULL } AS entities,
-  COUNT { MATCH (n:__LABEL__) WHERE n.validTo IS NULL AND n.embedding IS NULL } AS missing,
+  COUNT { MATCH (n:__LABEL__) WHERE n.validTo IS NULL AND n.__VECTOR__ IS NULL } AS missing,
   COUNT {
     MATCH (n:__LABEL__)
-    WHERE n.validTo IS NULL AND n.embedding IS NOT NULL AND n.embedding_model = $model AND NOT n:EmbedPending
+    WHERE n.validTo IS NULL AND n.__VECTOR__ IS NOT NULL AND n.__VECTOR_MODEL__ = $model AND NOT n:EmbedPending
   } AS fresh

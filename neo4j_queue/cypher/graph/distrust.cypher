@@ -5,4 +5,4 @@
 UNWIND $nodes AS node
 MATCH (n:__LABEL__) WHERE elementId(n) = node
 SET n:EmbedPending
-REMOVE n.embedding_hash
+REMOVE n.__VECTOR_HASH__

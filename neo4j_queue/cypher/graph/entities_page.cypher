@@ -1,10 +1,12 @@
 // One page of all current entities, in the order of the key.
-// Whether there is a vector is asked by itself: together with other properties the plan would read the whole vector.
-// parameters: after (key, excluded), until (key), limit, properties (names of the source properties)
+// width: the length of the vector; 0 where it is no vector of this model, null where there is none.
+// parameters: after (key, excluded), until (key), limit, properties (names of the source properties), model
 // packed:     as of graph/read_texts
 // locks:      none
 MATCH (n:__LABEL__)
 WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n.validTo IS NULL
-WITH n, n.embedding IS NOT NULL AS embedded ORDER BY n.__KEY__ LIMIT $limit
-RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], embedded: embedded,
-  hash: n.embedding_hash, model: n.embedding_model, deleted: false}) AS rows
+WITH n ORDER BY n.__KEY__ LIMIT $limit
+WITH n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
+RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], width: width,
+  hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: false}) AS rows

@@ -4,5 +4,5 @@
 // locks:      none
 MATCH (n:__LABEL__ {__KEY__: $uid})
 WHERE n.validTo IS NULL
-RETURN labels(n) AS labels, n {.*, embedding: null} AS properties, n.embedding IS NOT NULL AS embedded,
+RETURN labels(n) AS labels, n {.*, __VECTOR__: null} AS properties, n.__VECTOR__ IS NOT NULL AS embedded,
   n:EmbedPending AS pending

@@ -6,5 +6,5 @@ MATCH (n:__LABEL__ {__KEY__: $uid})
 SET n._lock = true
 REMOVE n._lock
 WITH n
-WHERE n.__KEY__ = $uid AND n.embedding IS NOT NULL
-RETURN elementId(n) AS node, n.embedding AS vector
+WHERE n.__KEY__ = $uid AND n.__VECTOR__ IS NOT NULL
+RETURN elementId(n) AS node, n.__VECTOR__ AS vector

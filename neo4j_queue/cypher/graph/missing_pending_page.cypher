@@ -1,10 +1,10 @@
 // One page of the current entities in the outbox that have no vector, in the order of the key.
-// parameters: after (key, excluded), limit, properties (names of the source properties)
+// parameters: after (key, excluded), limit, properties (names of the source properties), model
 // packed:     as of graph/read_texts
 // locks:      none
 MATCH (n:EmbedPending)
 USING INDEX n:EmbedPending(__KEY__)
-WHERE n.__KEY__ > $after AND n:__LABEL__ AND n.validTo IS NULL AND n.embedding IS NULL
+WHERE n.__KEY__ > $after AND n:__LABEL__ AND n.validTo IS NULL AND n.__VECTOR__ IS NULL
 WITH n ORDER BY n.__KEY__ LIMIT $limit
-RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], embedded: false,
-  hash: n.embedding_hash, model: n.embedding_model, deleted: false}) AS rows
+RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], width: null,
+  hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: false}) AS rows

@@ -6,6 +6,6 @@
 CALL db.index.vector.queryNodes($index, $candidates, $vector) YIELD node AS n, score
 WITH n, score ORDER BY score DESC
 RETURN count(*) AS found, collect(
-  CASE WHEN n:__LABEL__ AND n.__KEY__ IS NOT NULL AND n.validTo IS NULL AND n.embedding_model = $model
-  THEN {uid: n.__KEY__, score: score, properties: n {.*, embedding: null}, labels: labels(n)} END
+  CASE WHEN n:__LABEL__ AND n.__KEY__ IS NOT NULL AND n.validTo IS NULL AND n.__VECTOR_MODEL__ = $model
+  THEN {uid: n.__KEY__, score: score, properties: n {.*, __VECTOR__: null}, labels: labels(n)} END
 )[..$limit] AS hits

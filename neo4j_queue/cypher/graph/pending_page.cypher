@@ -1,10 +1,12 @@
 // One page of the outbox, in the order of the key.
-// parameters: after (key, excluded), limit, properties (names of the source properties)
+// parameters: after (key, excluded), limit, properties (names of the source properties), model
 // packed:     as of graph/read_texts
 // locks:      none
 MATCH (n:EmbedPending)
 USING INDEX n:EmbedPending(__KEY__)
 WHERE n.__KEY__ > $after AND n:__LABEL__
 WITH n ORDER BY n.__KEY__ LIMIT $limit
-RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], embedded: n.embedding IS NOT NULL,
-  hash: n.embedding_hash, model: n.embedding_model, deleted: n.validTo IS NOT NULL}) AS rows
+WITH n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
+RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], width: width,
+  hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: n.validTo IS NOT NULL}) AS rows

@@ -1,10 +1,11 @@
 // The source values of entities, and whose vector they carry. A key that several entities share has several rows.
-// Whether there is a vector is asked by itself: together with other properties the plan would read the whole vector.
-// parameters: uids, properties (names of the source properties)
-// packed:     uid, source, embedded, hash, model, deleted
+// width: the length of the vector; 0 where it is no vector of this model, null where there is none.
+// parameters: uids, properties (names of the source properties), model
+// packed:     uid, source, width, hash, model, deleted
 // locks:      none
 UNWIND $uids AS uid
 MATCH (n:__LABEL__ {__KEY__: uid})
-WITH uid, n, n.embedding IS NOT NULL AS embedded
-RETURN collect({uid: uid, source: [name IN $properties | n[name]], embedded: embedded, hash: n.embedding_hash,
-  model: n.embedding_model, deleted: n.validTo IS NOT NULL}) AS rows
+WITH uid, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
+RETURN collect({uid: uid, source: [name IN $properties | n[name]], width: width, hash: n.__VECTOR_HASH__,
+  model: n.__VECTOR_MODEL__, deleted: n.validTo IS NOT NULL}) AS rows

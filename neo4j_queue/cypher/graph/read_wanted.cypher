@@ -2,15 +2,16 @@
 // Only its presence is looked for: most texts are new, and a vector is some kilobytes.
 // parameters: wanted [{uid, versions (the first digits of content hashes)}], properties (names of the source
 //             properties), model
-// packed:     uid, source, embedded, hash, model, deleted, known
+// packed:     uid, source, width, hash, model, deleted, known
 // locks:      none
 UNWIND $wanted AS row
 MATCH (n:__LABEL__ {__KEY__: row.uid})
-WITH row, n, n.embedding IS NOT NULL AS embedded
-WITH row, n, embedded, EXISTS {
+WITH row, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
+WITH row, n, width, EXISTS {
   UNWIND row.versions AS version
-  MATCH (other:__LABEL__) WHERE other.embedding_hash STARTS WITH version AND other.embedding_model = $model
+  MATCH (other:__LABEL__) WHERE other.__VECTOR_HASH__ STARTS WITH version AND other.__VECTOR_MODEL__ = $model
   RETURN other
 } AS known
-RETURN collect({uid: row.uid, source: [name IN $properties | n[name]], embedded: embedded,
-  hash: n.embedding_hash, model: n.embedding_model, deleted: n.validTo IS NOT NULL, known: known}) AS rows
+RETURN collect({uid: row.uid, source: [name IN $properties | n[name]], width: width,
+  hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: n.validTo IS NOT NULL, known: known}) AS rows

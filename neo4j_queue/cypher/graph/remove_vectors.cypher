@@ -5,5 +5,5 @@
 // locks:      none that the caller does not hold
 UNWIND $writes AS row
 MATCH (n:__LABEL__) WHERE elementId(n) = row.node
-REMOVE n.embedding, n.embedding_model, n.embedding_hash, n.embedded_at, n.embedding_truncated, n:EmbedPending
+REMOVE n.__VECTOR__, n.__VECTOR_MODEL__, n.__VECTOR_HASH__, n.__VECTOR_AT__, n.__VECTOR_TRUNCATED__, n:EmbedPending
 RETURN DISTINCT row.uid AS uid, row.hash AS hash

@@ -1,5 +1,5 @@
 // Merges properties into current entities; a null removes the property.
-// parameters: rows [{uid, properties}], properties (names of the source properties)
+// parameters: rows [{uid, properties}], properties (names of the source properties), model
 // packed:     as of graph/upsert; none for an entity that is not there
 // locks:      entities in the order of `rows`, by the write of `_lock`
 UNWIND $rows AS row
@@ -13,7 +13,8 @@ WITH row, n, coalesce(any(
   WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)
 ), true) AS changed
 SET n += row.properties
-WITH changed, n, n.embedding IS NOT NULL AS embedded
+WITH changed, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
 RETURN collect({node: elementId(n), uid: n.__KEY__, created: false, changed: changed,
-  source: [name IN $properties | n[name]], embedded: embedded, hash: n.embedding_hash,
-  model: n.embedding_model, pending: n:EmbedPending}) AS rows
+  source: [name IN $properties | n[name]], width: width, hash: n.__VECTOR_HASH__,
+  model: n.__VECTOR_MODEL__, pending: n:EmbedPending}) AS rows

@@ -1,7 +1,7 @@
 // Creates entities or merges properties into those that are there. A soft-deleted entity comes back.
-// parameters: rows [{uid, properties}] with distinct uids, properties (names of the source properties)
+// parameters: rows [{uid, properties}] with distinct uids, properties (names of the source properties), model
 // packed:     one for each current entity: node (element id), uid (null: deleted while we waited for its lock), created,
-//             changed, source, embedded, hash, model, pending
+//             changed, source, width, hash, model, pending
 // locks:      entities in the order of `rows` (sorted by uid by the caller): MERGE, and the write of `_created`
 UNWIND $rows AS row
 MERGE (n:__LABEL__ {__KEY__: row.uid})
@@ -18,7 +18,8 @@ WITH row, created, n, n.validTo IS NOT NULL OR coalesce(any(
 ), true) AS changed
 SET n += row.properties
 REMOVE n.validTo
-WITH created, changed, n, n.embedding IS NOT NULL AS embedded
+WITH created, changed, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
+  THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
 RETURN collect({node: elementId(n), uid: n.__KEY__, created: created, changed: changed,
-  source: [name IN $properties | n[name]], embedded: embedded, hash: n.embedding_hash,
-  model: n.embedding_model, pending: n:EmbedPending}) AS rows
+  source: [name IN $properties | n[name]], width: width, hash: n.__VECTOR_HASH__,
+  model: n.__VECTOR_MODEL__, pending: n:EmbedPending}) AS rows

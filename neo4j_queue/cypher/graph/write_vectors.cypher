@@ -1,7 +1,7 @@
 // Writes vectors whose text is still the entity's: the fence is judged under the entity's lock.
 // parameters: writes [{uid, hash, vector, source, truncated}], sorted by uid; where values do not survive the way to a client and
 //             back (numbers, temporals), `node` (element id) stands for a fence judged by the caller in this transaction;
-//             properties (names of the source properties), model
+//             properties (names of the source properties), model, property (name of the vector property)
 // packed:     uid, hash of each vector written
 // locks:      entities in the order of `writes`, by the write of `_lock`. It must be a write of a value: removing a
 //             property whose name the database has never seen takes no lock, and the fence would be judged on the values
@@ -16,8 +16,8 @@ WHERE n.__KEY__ = row.uid AND n.validTo IS NULL AND CASE
   ELSE all(i IN range(0, size($properties) - 1)
     WHERE n[$properties[i]] = row.source[i] OR n[$properties[i]] IS NULL AND row.source[i] IS NULL)
 END
-CALL db.create.setNodeVectorProperty(n, 'embedding', row.vector)
-SET n.embedding_model = $model, n.embedding_hash = row.hash, n.embedded_at = datetime.realtime().epochMillis,
-  n.embedding_truncated = CASE WHEN row.truncated THEN true END
+CALL db.create.setNodeVectorProperty(n, $property, row.vector)
+SET n.__VECTOR_MODEL__ = $model, n.__VECTOR_HASH__ = row.hash, n.__VECTOR_AT__ = datetime.realtime().epochMillis,
+  n.__VECTOR_TRUNCATED__ = CASE WHEN row.truncated THEN true END
 REMOVE n:EmbedPending
 RETURN collect(DISTINCT {uid: row.uid, hash: row.hash}) AS rows

@@ -2,4 +2,4 @@
 // parameters: none
 // rows:       none
 // locks:      schema
-CREATE INDEX __NAME__ IF NOT EXISTS FOR (n:__LABEL__) ON (n.embedding_hash)
+CREATE INDEX __NAME__ IF NOT EXISTS FOR (n:__LABEL__) ON (n.__KEY__)
