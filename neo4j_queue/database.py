@@ -93,13 +93,17 @@ class Database:
             user_agent="neo4j-queue",
         )
 
-    def read(self, query: str, **parameters: Any) -> list[Record]:
-        """The rows of a reading statement (managed transaction: transient errors are repeated)."""
-        return self.transaction(lambda tx: rows(tx, query, **parameters), access=neo4j.READ_ACCESS)
+    def read(self, query: str, *, leader: bool = False, **parameters: Any) -> list[Record]:
+        """The rows of a reading statement (managed transaction: transient errors are repeated).
 
-    def read_packed(self, query: str, **parameters: Any) -> list[Row]:
+        `leader`: for a verdict that nothing looks at again. On a cluster other reads go to followers, which lag: there
+        an entity of a moment ago is not there yet, and a text is still the one before the edit.
+        """
+        return self.transaction(lambda tx: rows(tx, query, **parameters), access=_access(leader=leader))
+
+    def read_packed(self, query: str, *, leader: bool = False, **parameters: Any) -> list[Row]:
         """As `read`, for a statement that collects its rows: see `packed`."""
-        return self.transaction(lambda tx: packed(tx, query, **parameters), access=neo4j.READ_ACCESS)
+        return self.transaction(lambda tx: packed(tx, query, **parameters), access=_access(leader=leader))
 
     def write(self, query: str, **parameters: Any) -> list[Record]:
         """The rows of a writing statement (managed transaction: transient errors are repeated)."""
@@ -194,6 +198,11 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _access(*, leader: bool) -> str:
+    # Only a session that may write is sent to the leader.
+    return neo4j.WRITE_ACCESS if leader else neo4j.READ_ACCESS
 
 
 def _not_repeated_after(work: Callable[[ManagedTransaction], T]) -> Callable[[ManagedTransaction], T]:

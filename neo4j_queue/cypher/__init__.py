@@ -15,6 +15,13 @@ NAME_MAX = 1_000
 # Statements of the product are about a hundred; a process that serves several graphs needs some of them for each.
 STATEMENTS_KEPT = 1_024
 
+PLAIN = "CYPHER 5\n"
+# Enterprise's default runtime, pipelined, reads ahead: it may judge a property by its value from before the wait for
+# the lock (ShedLock#2099). Slotted takes one row after the other; on Community it is the
+# default.
+SLOTTED = "CYPHER 5 runtime=slotted\n"
+
+_LOCKS = re.compile(r"^// locks: +(\w+)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"__([A-Z]+(?:_[A-Z]+)*)__")
 # C0, delete and C1: a name with one of them cannot be told from another name by a person, and nul is refused by the
 # server.
@@ -58,13 +65,21 @@ def statement(name: str, /, **identifiers: str | tuple[str, ...]) -> str:
 
     `identifiers` fill the placeholders: `label="Book"` replaces `__LABEL__` by `` `Book` ``; of a tuple each name
     becomes a property of `n`. All are filled in one pass, so that a name which looks like a placeholder stays a name.
-    Every statement gets the `CYPHER 5` prefix, since newer servers may default to a later language version.
+    Every statement gets the `CYPHER 5` prefix, since newer servers may default to a later language version. One that
+    takes locks, by its header, gets `SLOTTED` instead.
     Raises ValueError for a name that cannot be quoted, KeyError for a placeholder without a name.
     """
     text = files(__package__).joinpath(f"{name}.cypher").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("//")]
     body = "\n".join(line for line in lines if line.strip())
-    return "CYPHER 5\n" + _PLACEHOLDER.sub(lambda found: _quoted(identifiers[found[1].lower()]), body)
+    prefix = SLOTTED if _takes_locks(text) else PLAIN
+    return prefix + _PLACEHOLDER.sub(lambda found: _quoted(identifiers[found[1].lower()]), body)
+
+
+def _takes_locks(text: str) -> bool:
+    """True if the header names locks of nodes: `none …` and `schema` are no such."""
+    named = _LOCKS.search(text)
+    return named is not None and named[1] not in ("none", "schema")
 
 
 def _quoted(names: str | tuple[str, ...]) -> str:

@@ -73,7 +73,7 @@ class EntityVectors:
         wanted = Bulk(dict.fromkeys(uids))
         if not wanted:
             return []
-        return self._texts("read_texts", uids=wanted)
+        return self._texts("read_texts", leader=True, uids=wanted)
 
     def read_wanted(self, versions: Mapping[str, Iterable[str]]) -> list[EntityText]:
         """As `read_texts`, by uid with the content versions that are wanted of it.
@@ -83,7 +83,7 @@ class EntityVectors:
         wanted = Bulk({"uid": uid, "versions": list(versions[uid])} for uid in sorted(versions))
         if not wanted:
             return []
-        return self._texts("read_wanted", wanted=wanted)
+        return self._texts("read_wanted", leader=True, wanted=wanted)
 
     def copies(self, hashes: Sequence[str]) -> dict[str, list[float]]:
         """Vectors that entities carry for texts of these content hashes, whichever entities these are.
@@ -92,7 +92,9 @@ class EntityVectors:
         """
         if not hashes:
             return {}
-        found = self.database.read(self._statement("copies"), hashes=Bulk(hashes), model=self.model)
+        found = self.database.read(
+            self._statement("copies"), leader=True, hashes=Bulk(hashes), model=self.model
+        )
         return {row["hash"]: row["vector"] for row in found if is_usable(row["vector"], self.dimensions)}
 
     def get_text(self, name: str) -> EntityText:
@@ -261,9 +263,10 @@ class EntityVectors:
         names = {"label": self.label, "key": self.key, **self.vector.identifiers}
         return statement(f"graph/{name}", **names, **identifiers)
 
-    def _texts(self, name: str, **parameters: Any) -> list[EntityText]:
+    def _texts(self, name: str, *, leader: bool = False, **parameters: Any) -> list[EntityText]:
+        sources = list(self.recipe.properties)
         found = self.database.read_packed(
-            self._statement(name), properties=list(self.recipe.properties), model=self.model, **parameters
+            self._statement(name), leader=leader, properties=sources, model=self.model, **parameters
         )
         return [self._text(row) for row in found]
 

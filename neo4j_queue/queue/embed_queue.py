@@ -150,7 +150,7 @@ class EmbedQueue:
             given = tuple(
                 lease
                 for lease in leasing.planned
-                if self.database.read(statement("jobs/lease"), token=lease.token)
+                if self.database.read(statement("jobs/lease"), leader=True, token=lease.token)
             )
             if not given:
                 raise
@@ -374,7 +374,7 @@ class EmbedQueue:
         if not requests:
             return {}
         keys = [{"entity_uid": r.entity_uid, "model": r.model, "version": r.version} for r in requests]
-        found = self.database.read_packed(statement("jobs/of_entities"), keys=keys)
+        found = self.database.read_packed(statement("jobs/of_entities"), leader=True, keys=keys)
         return {(row["entity_uid"], row["version"]): row["status"] for row in found}
 
 

@@ -57,7 +57,7 @@ class SettleTransaction:
         if before is None or len(again.lost) < len(self.verdicts):
             return again
         # Nothing was left to do. Only the holder of the token ends its lease with this outcome: that was ours.
-        leases = database.read(statement("jobs/lease"), token=self.token)
+        leases = database.read(statement("jobs/lease"), leader=True, token=self.token)
         return before if leases and leases[0]["outcome"] == self.outcome else again
 
     def run(self, tx: ManagedTransaction) -> Settlement:

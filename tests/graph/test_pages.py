@@ -30,7 +30,7 @@ def operators(database: Database, query: str, **parameters: Any) -> list[tuple[s
             yield from walk(child)
 
     with database.driver().session(database=database.address.database) as session:
-        explained = query.replace("CYPHER 5", "CYPHER 5 replan=force EXPLAIN", 1)
+        explained = query.replace("\n", " replan=force EXPLAIN\n", 1)
         plan = session.run(explained, parameters).consume().plan  # type: ignore[arg-type, unused-ignore]
     assert plan is not None
     return list(walk(plan))

@@ -94,7 +94,7 @@ class ProfiledTransaction:
         self._profiles = profiles
 
     def run(self, query: str, parameters: dict[str, Any]) -> list[Record]:
-        result = self._tx.run(query.replace("CYPHER 5\n", "CYPHER 5 PROFILE\n", 1), parameters)  # type: ignore[arg-type, unused-ignore]
+        result = self._tx.run(query.replace("\n", " PROFILE\n", 1), parameters)  # type: ignore[arg-type, unused-ignore]
         found = list(result)
         plan = result.consume().profile
         assert plan is not None
@@ -258,7 +258,7 @@ def test_the_profiles_can_show_a_sort(services: LocalServices, measured: Measure
         database.driver().session(database=services.jobs.database) as session,
     ):
         result = session.run(
-            text.replace("CYPHER 5\n", "CYPHER 5 PROFILE\n", 1),  # type: ignore[arg-type, unused-ignore]
+            text.replace("\n", " PROFILE\n", 1),  # type: ignore[arg-type, unused-ignore]
             {"priorities": [9], "limit": BATCH, "reach": BATCH, "passed": [], "now": BEGINNING + 10_000},
         )
         found = list(result)

@@ -1,8 +1,22 @@
 """Names between back-ticks, and the statements that they are filled into."""
 
+from importlib.resources import files
+from pathlib import Path
+
 import pytest
 
-from neo4j_queue.cypher import NAME_MAX, STATEMENTS_KEPT, quote, statement
+from neo4j_queue import cypher
+from neo4j_queue.cypher import NAME_MAX, PLAIN, SLOTTED, STATEMENTS_KEPT, quote, statement
+
+ANY = dict.fromkeys(
+    (
+        *("label", "key", "name", "index", "among", "property", "properties"),
+        *("vector", "vector_model", "vector_hash", "vector_at", "vector_truncated"),
+    ),
+    "x",
+)
+FILES = sorted(Path(str(files(cypher))).rglob("*.cypher"))
+NAMES = [f"{file.parent.name}/{file.stem}" for file in FILES]
 
 
 @pytest.mark.parametrize(
@@ -47,3 +61,27 @@ def test_statements_are_kept_within_a_bound() -> None:
     for at in range(STATEMENTS_KEPT + 10):
         statement("schema/drop_index", name=f"i{at}")
     assert statement.cache_info().currsize == STATEMENTS_KEPT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_statement_that_locks_and_judges_again_takes_one_row_after_the_other(name: str) -> None:
+    """Seen failing with the plain prefix: Enterprise's runtime reads ahead of the lock that a statement waits for."""
+    text = statement(name, **ANY)
+    body = text.removeprefix(SLOTTED).removeprefix(PLAIN)
+    locks = "_lock = true" in body or "MERGE" in body or "_created" in body
+    assert text.startswith(SLOTTED) or (not locks or name.startswith("schema/jobs_"))
+    assert not body.startswith("CYPHER")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statement_says_what_it_locks(name: str) -> None:
+    """The prefix follows from the header: a file without one would be taken for a statement that locks nothing."""
+    text = Path(str(files(cypher)), f"{name}.cypher").read_text()
+    assert cypher._LOCKS.search(text)
+
+
+def test_reading_and_schema_statements_keep_the_fast_runtime() -> None:
+    plain = ("graph/read_texts", "graph/entities_page", "graph/nearest", "schema/entity_key", "schema/jobs_1")
+    assert [name for name in plain if not statement(name, **ANY).startswith(PLAIN)] == []
+    locking = ("graph/write_vectors", "jobs/start", "jobs/complete", "jobs/heartbeat", "retention/remove")
+    assert [name for name in locking if not statement(name, **ANY).startswith(SLOTTED)] == []
