@@ -11,6 +11,7 @@ from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph.accepted import check_name, check_properties, check_type, checked_key
+from neo4j_queue.graph.booking import BookQuery
 from neo4j_queue.graph.entities import (
     Change,
     Coverage,
@@ -22,7 +23,7 @@ from neo4j_queue.graph.entities import (
     VectorWrite,
 )
 from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
-from neo4j_queue.graph.search import BookQuery, EmbedQuery, Hit, QueryEmbedder, VectorSearch
+from neo4j_queue.graph.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.jobs import PRIORITY_DEFAULT
 from neo4j_queue.names import VECTOR, VectorProperty

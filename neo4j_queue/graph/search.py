@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from neo4j.exceptions import DriverError, Neo4jError
-
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.embedders import Embedder, describe, open_embedder
+from neo4j_queue.embedders import Embedder, describe, open_embedder, profile_of
+from neo4j_queue.embedders.cut import MOST_PER_CHARACTER, cut
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.errors import TemporarilyUnavailable
-from neo4j_queue.log import get_logger
+from neo4j_queue.graph.booking import BookQuery, BoundedBooking
 from neo4j_queue.names import VECTOR, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
@@ -28,15 +27,11 @@ MAX_CANDIDATES = 20_000
 MAX_LIMIT = 1_000
 
 EmbedQuery = Callable[[str], Sequence[float]]
-# Books one provider request for so many model tokens; False = the rate limit has no room now.
-BookQuery = Callable[[int], bool]
 
 # How often a search that waits for the rate limit asks again.
 ASK_AGAIN_S = 0.1
 # Their requests cost nothing and have no limit.
 IN_PROCESS = frozenset({"local", "mock"})
-
-log = get_logger()
 
 
 class QueryEmbedder:
@@ -44,7 +39,7 @@ class QueryEmbedder:
 
     A query that was asked before is answered from memory, and one that another thread is asking for is asked once.
     With `book` (`EmbedQueue.book_query`) a query counts against the rate limit that all workers share. It goes first:
-    while people search, backfills leave room for them.
+    while people search, backfills leave room for them. A query that is longer than the model takes is cut like a text.
     """
 
     def __init__(
@@ -56,7 +51,7 @@ class QueryEmbedder:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
-        self._book = book
+        self._book = None if book is None else BoundedBooking(book, monotonic=monotonic)
         self._monotonic = monotonic
         self._sleep = sleep
         self._cache = VectorCache(settings.embed_cache_mb * MEGABYTE)
@@ -67,6 +62,7 @@ class QueryEmbedder:
         `TemporarilyUnavailable` when the rate limit has no room for `EMBED_REQUEST_TIMEOUT_MS`.
         """
         spec = describe(self._settings)
+        query = self._fitted(query)
         key = (spec.model, spec.dimensions, content_hash(query))
         with self._cache.flight([key]) as flight:
             if key in flight.found:
@@ -76,6 +72,11 @@ class QueryEmbedder:
             flight.land({key: vector})
             return vector
 
+    def _fitted(self, query: str) -> str:
+        """The query, or its beginning as long as the model takes: a page of text would be refused."""
+        limit = profile_of(self._settings).max_input_tokens
+        return query if len(query) * MOST_PER_CHARACTER <= limit else cut(query, limit)
+
     def _ask(self, query: str) -> Sequence[float]:
         if self._embedder is None:
             self._embedder = open_embedder(self._settings)
@@ -83,24 +84,15 @@ class QueryEmbedder:
             self._wait_for_room(self._book, estimate_tokens(query))
         return self._embedder.embed([query], query=True).vectors[0]
 
-    def _wait_for_room(self, book: BookQuery, est_tokens: int) -> None:
+    def _wait_for_room(self, book: BoundedBooking, est_tokens: int) -> None:
         patience_s = self._settings.embed_request_timeout_ms / 1000
         deadline = self._monotonic() + patience_s
-        while not _booked(book, est_tokens):
+        while not book(est_tokens):
             if self._monotonic() >= deadline:
                 raise TemporarilyUnavailable(
                     f"the rate limit of the embedding provider left no room for a search in {patience_s:.0f} s"
                 )
             self._sleep(ASK_AGAIN_S)
-
-
-def _booked(book: BookQuery, est_tokens: int) -> bool:
-    try:
-        return book(est_tokens)
-    except (Neo4jError, DriverError) as error:
-        # Without the jobs database nothing is leased either, so a search is all that the provider sees.
-        log.debug("query_not_booked", error=str(error))
-        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,11 @@ class RateLimits:
     provider_window_ms: int | None = None
 
     @property
+    def unlimited(self) -> bool:
+        """True if the settings limit nothing."""
+        return self.requests is None and self.tokens is None
+
+    @property
     def window_ms(self) -> int:
         """How long a request counts: the interval and its margin."""
         return with_margin(self.interval_ms)
@@ -238,6 +243,14 @@ class RateBudget:
         """Books the request of a search; if there is no room, notes that a search waits."""
         facts = self.facts(tx)
         booked = not budget_of(facts, self.limits, for_query=True).used_up
-        token = f"q-{secrets.token_hex(8)}" if booked else None
+        token = _query_token() if booked else None
         rows(tx, statement("jobs/book_query"), token=token, est_tokens=est_tokens, now=facts.now)
         return booked
+
+    def note_query(self, tx: ManagedTransaction, est_tokens: int) -> None:
+        """Notes the request of a search that no limit holds up."""
+        rows(tx, statement("jobs/note_query"), token=_query_token(), est_tokens=est_tokens, now=self.now)
+
+
+def _query_token() -> str:
+    return f"q-{secrets.token_hex(8)}"

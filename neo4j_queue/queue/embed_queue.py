@@ -209,8 +209,16 @@ class EmbedQueue:
         )
 
     def book_query(self, est_tokens: int) -> bool:
-        """Books the provider request of a search on the rate budget, before all leases; False = no room now."""
-        return self.database.transaction(lambda tx: self._rate_budget().query(tx, est_tokens))
+        """Books the provider request of a search on the rate budget, before all leases; False = no room now.
+
+        Where nothing is limited, by settings or by what the provider said, it is only noted: to judge it would mean to
+        wait for the lock of the lease transactions.
+        """
+        budget = self._rate_budget()
+        if self.limits.unlimited and self.control.provider_report().unlimited:
+            self.database.transaction(lambda tx: budget.note_query(tx, est_tokens))
+            return True
+        return self.database.transaction(lambda tx: budget.query(tx, est_tokens))
 
     def _rate_budget(self) -> RateBudget:
         return RateBudget(self.limits, self.census.worker_ttl_ms, self._clock())

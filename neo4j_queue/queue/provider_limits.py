@@ -29,6 +29,11 @@ class ProviderReport:
     tokens: int | None = None
     token_factor: float = 1.0
 
+    @property
+    def unlimited(self) -> bool:
+        """True if the provider said nothing of limits."""
+        return self.requests is None and self.tokens is None
+
 
 class Sent(Protocol):
     """The part of a batch's requests that a report is made of (`pipeline.provider_call.Sent`)."""

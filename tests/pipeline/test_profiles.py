@@ -5,10 +5,10 @@ import random
 import pytest
 import structlog
 
+from neo4j_queue.embedders.cut import cautious_tokens, cut
 from neo4j_queue.jobs import Status
 from neo4j_queue.mock_provider import FAULTS, Limits, Request, Rules, error, mangled, tokens_of, vector_for
 from neo4j_queue.pipeline.pipeline import Summary
-from neo4j_queue.pipeline.truncation import cautious_tokens, cut
 from neo4j_queue.providers import PROFILES, Profile
 from tests.pipeline.conftest import Bench, MakeBench
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from neo4j_queue.embedders.cut import _whole_characters, cautious_tokens, cut
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.graph.entities import EntityText
-from neo4j_queue.pipeline.truncation import LongTexts, _whole_characters, cautious_tokens, cut
+from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.text import content_hash, estimate_tokens
 
 FAMILY = "👩‍👩‍👧‍👦"
