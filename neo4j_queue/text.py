@@ -26,8 +26,9 @@ BYTES_PER_TOKEN = 4
 
 NO_OBSERVATIONS = "  (No observations)"
 
-# `{{` and `}}` are literal braces, `{property}` is the value of that property.
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
+# `{{` and `}}` are literal braces, `{property}` is the value of that property; a brace alone is a mistake that the
+# settings refuse.
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 Values = Mapping[str, Any]
 
@@ -71,11 +72,13 @@ class TextRecipe:
     def of_template(cls, template: str) -> Self:
         r"""A template such as `{name}\n{description}`; a missing property is empty, `{{` is a brace.
 
-        A list stands for its elements, one per line. `\n` and `\t` may be written as such, since the lines of
+        Blanks around a name do not count; a name in back-ticks is taken as it is. A list stands for its elements, one
+        per line. `\n` and `\t` may be written as such, since the lines of
         an environment file cannot hold them otherwise.
         """
         unescaped = template.replace("\\n", "\n").replace("\\t", "\t")
-        properties = tuple(dict.fromkeys(name for name in _PLACEHOLDER.findall(unescaped) if name))
+        names = (property_named(placeholder) for placeholder in PLACEHOLDER.findall(unescaped))
+        properties = tuple(dict.fromkeys(name for name in names if name))
         if not properties:
             raise ValueError("the template names no property: write it as {name}")
         return cls(properties, partial(_fill, unescaped))
@@ -90,6 +93,12 @@ class TextRecipe:
     def text_of(self, source: Sequence[Any]) -> str:
         """The text for values given in the order of `properties`."""
         return self.text(dict(zip(self.properties, source, strict=True)))
+
+
+def property_named(placeholder: str) -> str:
+    """The property that stands between the braces of a template."""
+    name = placeholder.strip()
+    return name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
 
 
 def is_blank(text: str) -> bool:
@@ -185,7 +194,8 @@ def _lines(properties: Sequence[str], values: Values) -> str:
 
 def _fill(template: str, values: Values) -> str:
     def value_of(match: re.Match[str]) -> str:
-        name = match[1]
-        return match[0][0] if name is None else "\n".join(value_lines(values.get(name)))
+        if match[1] is None:
+            return match[0][0]
+        return "\n".join(value_lines(values.get(property_named(match[1]))))
 
-    return _PLACEHOLDER.sub(value_of, template)
+    return PLACEHOLDER.sub(value_of, template)

@@ -12,12 +12,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from string import Formatter
 from urllib.parse import urlsplit
 
 from pydantic_core import PydanticUseDefault
 
 from neo4j_queue.cypher import unquotable
+from neo4j_queue.text import PLACEHOLDER, property_named
 from neo4j_queue.wellformed import is_well_formed
 
 DATABASE_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -28,6 +28,8 @@ TRUE_WORDS = ("true", "1", "yes", "on")
 FALSE_WORDS = ("false", "0", "no", "off")
 # Indexes are named after label and key together, and that must be a name too.
 NAME_MAX = 250
+# What Python would take for a conversion or a format rule. `rdfs:label` is a name: no rule is a word.
+FORMAT = re.compile(r"![a-zA-Z]$|:(?![^\W\d]\w+$)")
 # Up to the last `@` before a blank: a password may hold `@` and `/` that should have been encoded.
 PASSWORD_IN_URL = re.compile(r"(?<=://)\S*@")
 # Longer ones are no prefix but a text; instructions for models have one or two sentences.
@@ -240,22 +242,23 @@ def comma_list(value: object) -> object:
 def template(value: str | None) -> str | None:
     r"""A text template such as `{name}\n{description}`; `\n` and `\t` typed as two characters are meant.
 
-    A placeholder is a property name and nothing else: no conversions, no format rules; `{{` is a plain brace.
+    A placeholder is a property name and nothing else: no conversions, no format rules; `{{` is a plain brace. What
+    looks like one of these may be written between back-ticks.
     """
     if value is None:
         return None
     text = value.replace("\\n", "\n").replace("\\t", "\t")
-    try:
-        parts = list(Formatter().parse(text))
-    except ValueError as error:
-        raise ValueError(f"must have its braces in pairs, {{{{ for a plain brace ({error})") from None
-    placeholders = [(name, rule, conversion) for _, name, rule, conversion in parts if name is not None]
-    if not placeholders:
+    placeholders = list(PLACEHOLDER.finditer(text))
+    if any(match[0] in ("{", "}") for match in placeholders):
+        raise ValueError("must have its braces in pairs, {{ or }} for a plain brace, and none within others")
+    written = [match[1] for match in placeholders if match[1] is not None]
+    if not written:
         raise ValueError("must name at least one property, such as {name}")
-    for name, rule, conversion in placeholders:
-        written = "{" + name + (f"!{conversion}" if conversion else "") + (f":{rule}" if rule else "") + "}"
-        if not name.strip() or rule or conversion or "{" in name:
-            raise ValueError(f"must hold property names only in its braces; wrong: {written}")
+    for each in written:
+        name = property_named(each)
+        if not name.strip() or (name == each.strip() and FORMAT.search(name)):
+            rule = "must hold property names only in its braces, odd ones between back-ticks"
+            raise ValueError(f"{rule}; wrong: {{{each}}}")
         _quotable(name)
     return text
 

@@ -146,3 +146,23 @@ def test_any_values_give_a_text_that_can_be_hashed_and_is_the_same_again(values:
     text = MEMENTO.text(values)
     assert content_hash(text) == content_hash(MEMENTO.text(dict(values)))
     assert MEMENTO.text_of([values.get(name) for name in MEMENTO.properties]) == text
+
+
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        ("{rdfs:label}", "rdfs:label"),
+        ("{ title }", "title"),
+        ("{\ttitle\n}", "title"),
+        ("{`body!r`}", "body!r"),
+        ("{` title `}", " title "),
+        ("{a.b}", "a.b"),
+        ("{0}", "0"),
+        ("{a[0]}", "a[0]"),
+    ],
+)
+def test_a_placeholder_names_any_property(template: str, named: str) -> None:
+    """Seen failing with the text between the braces as it stands: `{ title }` read a property that no one has."""
+    recipe = TextRecipe.of_template(template)
+    assert recipe.properties == (named,)
+    assert recipe.text({named: "value"}) == "value"
