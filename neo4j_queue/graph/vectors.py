@@ -223,7 +223,11 @@ class EntityVectors:
         at: str | None = start
         while at is not None and at < until and len(others) < limit:
             end = self._key_after(at, STEPS)
-            bounds = {"after": at, "until": min(end or until, until), "limit": limit - len(others)}
+            bounds: dict[str, Any] = {
+                "after": at,
+                "until": min(end or until, until),
+                "limit": limit - len(others),
+            }
             others += self._texts("missing_page", pending=False, **bounds)
             at = end
         return sorted((*marked, *others), key=lambda text: text.uid)[:limit]
@@ -239,7 +243,7 @@ class EntityVectors:
     def _walk(self, name: str, after: str | None, steps: int, **parameters: Any) -> Walk:
         start = after or BEFORE_ALL
         last = self._key_after(start, steps)
-        bounds = {"after": start, "until": last or AFTER_ALL, "limit": EVERY}
+        bounds: dict[str, Any] = {"after": start, "until": last or AFTER_ALL, "limit": EVERY}
         return Walk(self._texts(name, **bounds, **parameters), last)
 
     def _key_after(self, after: str, steps: int) -> str | None:
