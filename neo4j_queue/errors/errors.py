@@ -27,11 +27,15 @@ class TemporarilyUnavailable(Neo4jQueueError):
 
 
 class EntityNotFound(Neo4jQueueError):
-    """No current entity has this name (soft-deleted ones do not count)."""
+    """No current entity has this name (soft-deleted ones do not count).
 
-    def __init__(self, name: str) -> None:
+    `reason`: what stands there instead, such as a soft-deleted entity.
+    """
+
+    def __init__(self, name: str, reason: str | None = None) -> None:
         self.name = name
-        super().__init__(f"Entity not found: {name}")
+        self.reason = reason
+        super().__init__(f"Entity not found: {name}" + (f" ({reason})" if reason else ""))
 
 
 class UnembeddableText(Neo4jQueueError):

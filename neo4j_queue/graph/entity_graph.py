@@ -1,8 +1,9 @@
 """EntityGraph: what applications write and read. Entities are written in milliseconds, vectors appear by themselves."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from neo4j import ManagedTransaction
@@ -24,8 +25,9 @@ from neo4j_queue.graph.entities import (
 )
 from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.graph.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
-from neo4j_queue.graph.vectors import EntityVectors
+from neo4j_queue.graph.vectors import PAGE, EntityVectors
 from neo4j_queue.jobs import PRIORITY_DEFAULT
+from neo4j_queue.log import get_logger
 from neo4j_queue.names import VECTOR, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe, observations_of
@@ -46,6 +48,8 @@ __all__ = [
 # An entity deleted while its re-creation waited for the lock: the next round creates it anew. More rounds than
 # this means that somebody deletes it in a loop.
 ROUNDS = 5
+
+log = get_logger()
 
 T = TypeVar("T")
 
@@ -157,6 +161,23 @@ class EntityGraph(EntityVectors):
         changed = {name: dict(properties)}
         return self._only(name, self._change(lambda tx: self._merge(tx, "update", changed), priority))
 
+    def touch(self, names: Iterable[str], *, priority: int = PRIORITY_DEFAULT) -> list[EntityResult]:
+        """Says that these entities were changed by other means, such as plain Cypher: what is stale gets its job.
+
+        Looks at their texts: an entity whose vector is fresh stays as it is, any other goes into the outbox and is
+        handed over, as after a write of this class. Returns one result for each that is there, in the order of the
+        keys given; `job` is None where nothing is to be done. One transaction for each 500 keys.
+        """
+        wanted = list(dict.fromkeys(names))
+        for name in wanted:
+            check_name(name)
+        touched: dict[str, EntityResult] = {}
+        for at in range(0, len(wanted), PAGE):
+            page: dict[str, dict[str, Any]] = {name: {} for name in wanted[at : at + PAGE]}
+            work = partial(self._merge, name="update", changes=page)
+            touched |= self._change(work, priority)
+        return [touched[name] for name in wanted if name in touched]
+
     def add_observations(self, name: str, observations: Sequence[str]) -> list[str]:
         """Appends those observations that the entity has not yet, and returns them. Raises EntityNotFound."""
 
@@ -180,7 +201,7 @@ class EntityGraph(EntityVectors):
         check_name(name)
         query = self._statement("soft_delete" if soft else "delete")
         if not self.database.write(query, uid=name)[0]["deleted"]:
-            raise EntityNotFound(name)
+            raise self.not_found(name)
 
     def create_relations(self, relations: Iterable[Relation | tuple[str, str, str]]) -> None:
         """Relates entities (source, type, target) in one transaction; what is there already stays.
@@ -195,14 +216,15 @@ class EntityGraph(EntityVectors):
             check_type(each)
         # The order is the lock order, as of `_merge`.
         wanted.sort(key=lambda each: (each.source, each.target, each.type))
-        self.database.transaction(lambda tx: self._relate(tx, wanted))
+        with self._explained():
+            self.database.transaction(lambda tx: self._relate(tx, wanted))
 
     def get_entity(self, name: str) -> Entity:
         """A current entity, without its vector. Raises EntityNotFound."""
         check_name(name)
         found = self.database.read(self._statement("get"), uid=name)
         if not found:
-            raise EntityNotFound(name)
+            raise self.not_found(name)
         row = found[0]
         properties = {key: value for key, value in row["properties"].items() if key != self.vector.name}
         return Entity(name, tuple(row["labels"]), properties, row["embedded"], row["pending"])
@@ -259,8 +281,17 @@ class EntityGraph(EntityVectors):
         self, written: Sequence[tuple[EntityText, Change]], priority: int
     ) -> dict[str, EntityResult]:
         requests = [text.request(self.model, priority=priority) for text, _ in written if not text.fresh]
+        self._warn_of_blank([text.uid for text, _ in written if text.blank])
         jobs = {result.entity_uid: result for result in self._outbox.hand_over(requests)}
         return {text.uid: EntityResult(text.uid, change, jobs.get(text.uid)) for text, change in written}
+
+    def _warn_of_blank(self, uids: Sequence[str]) -> None:
+        """Says at the call what the worker would say later: nothing was written that the text is made of."""
+        if uids:
+            properties = list(self.recipe.properties)
+            log.warning(
+                "entities_without_text", entities=len(uids), example=uids[0], text_properties=properties
+            )
 
     def _observe(
         self,
@@ -282,7 +313,8 @@ class EntityGraph(EntityVectors):
                 return []
             return self._merge(tx, "update", {name: {"observations": _like(stored, apply(there, chosen))}})
 
-        self._change(work, PRIORITY_DEFAULT)
+        with self._explained():
+            self._change(work, PRIORITY_DEFAULT)
         return chosen
 
     def _relate(self, tx: ManagedTransaction, relations: Sequence[Relation]) -> None:
@@ -318,10 +350,17 @@ class EntityGraph(EntityVectors):
         check_properties(uid, properties)
         return uid, properties
 
-    @staticmethod
-    def _only(name: str, written: Mapping[str, T]) -> T:
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Adds to an `EntityNotFound` from inside a transaction what stands there instead, after its end."""
+        try:
+            yield
+        except EntityNotFound as error:
+            raise self.not_found(error.name) from None
+
+    def _only(self, name: str, written: Mapping[str, T]) -> T:
         if not written:
-            raise EntityNotFound(name)
+            raise self.not_found(name)
         return next(iter(written.values()))
 
 

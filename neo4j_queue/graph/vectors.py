@@ -12,7 +12,7 @@ from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph.accepted import check_name
 from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.graph.keys import without_key
-from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty
+from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
@@ -103,7 +103,17 @@ class EntityVectors:
         for text in self.read_texts([name]):
             if not text.deleted:
                 return text
-        raise EntityNotFound(name)
+        raise self.not_found(name)
+
+    def not_found(self, name: str) -> EntityNotFound:
+        """The error for a key that no current entity has; it says what stands there instead."""
+        found = self.database.read(self._statement("why_not"), leader=True, uid=name, number=_number(name))
+        reason = None
+        if found[0]["deleted"]:
+            reason = f"one of that `{self.key}` is soft-deleted: it has a `{DELETED}`"
+        elif found[0]["number"]:
+            reason = f"its `{self.key}` is a number, and only texts name entities"
+        return EntityNotFound(name, reason)
 
     def write_vectors(self, writes: Sequence[VectorWrite]) -> set[tuple[str, str]]:
         """Writes vectors whose text is still the entity's, in one transaction; returns (uid, content_hash) of each.
@@ -291,6 +301,18 @@ class EntityVectors:
             known=bool(row.get("known")),
             embedded=row["width"] is not None,
         )
+
+
+def _number(name: str) -> int | float | None:
+    """The number that a key looks like, if the server has such numbers."""
+    try:
+        whole = int(name)
+    except ValueError:
+        try:
+            return float(name)
+        except ValueError:
+            return None
+    return whole if -(2**63) <= whole < 2**63 else None
 
 
 def _survives(value: Any) -> bool:
