@@ -10,12 +10,13 @@ from neo4j_queue.text import TextRecipe
 
 # Entities whose properties are looked at first: a tenth of a second. Only what none of them has is searched for.
 SAMPLE = 1_000
+MEANT = "; did you mean "
 
 
 def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) -> list[str]:
     """One line for the label and each property of the settings that no node of the graph carries.
 
-    A graph that is empty or whose entities are all soft-deleted is one line `of_nothing`, for whoever looks for
+    A graph that is empty or whose entities are all soft-deleted is one line `of_nothing`, for callers that look for
     entities. The parts of the default text may be missing; they are not looked for.
     """
     label = settings.embed_entity_label
@@ -36,6 +37,12 @@ def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) 
     ]
 
 
+def mistakes(graph: Database, settings: Settings) -> list[str]:
+    """Those of the lines that are typing errors in all likelihood: the graph knows another name that is almost the
+    same."""
+    return [line for line in strangers(graph, settings) if MEANT in line]
+
+
 def _meant(settings: Settings) -> list[tuple[str, str]]:
     meant = [("EMBED_ENTITY_KEY", settings.embed_entity_key)]
     for attribute in ("embed_text_properties", "embed_text_template"):
@@ -52,4 +59,4 @@ def _near(name: str, known: Iterable[str]) -> str:
     """The nearest of the known names as a question, whatever its case."""
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[near[0]]}?" if near else ""
+    return f"{MEANT}{by_lower[near[0]]}?" if near else ""

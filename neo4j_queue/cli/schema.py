@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from neo4j_queue.checks.doctor import Finding
     from neo4j_queue.database import Database
     from neo4j_queue.schema.indexes import Report
+    from neo4j_queue.settings import Settings
 
 BAD = 1
 CONFIGURATION = 78
@@ -28,14 +29,19 @@ def init(
     force: Annotated[
         bool, typer.Option("--force", help="Put these settings in force although jobs of others wait.")
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Take names that look like mistakes; remake the full-text index."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Prepare both databases: constraints, indexes, control node.
 
     Creates what is missing; safe to run again, and from several machines at once. Waits until every index is online.
     In the graph this includes a uniqueness constraint on EMBED_ENTITY_KEY of EMBED_ENTITY_LABEL: from then on Neo4j
-    refuses a second node with the same key. It drops nothing but its own full-text index, to make it anew when the
-    text properties changed. With --check it changes nothing, and exit code 78 says that something is missing.
+    refuses a second node with the same key. It drops nothing, except with --yes its own full-text index, to make it
+    anew when the text properties changed. With --check it changes nothing, and exit code 78 says that something is
+    missing. A label or property that no node has, but another one almost, is refused without --yes.
 
     At its end it puts these settings in force (graph, label, key, text, model): workers, beat and callers with others
     then do no work. Where jobs wait that could not be done under the new ones, it refuses; --force gives them up.
@@ -61,6 +67,7 @@ def init(
         else:
             mark = fingerprint.fingerprint(settings, graph)
             _refuse_giving_up(jobs, mark, force=force)
+            _refuse_mistakes(graph, settings, yes=yes)
             with output.progress("building indexes (%)") as advance:
 
                 def built(percents: Mapping[str, float]) -> None:
@@ -68,7 +75,7 @@ def init(
 
                 reports = [
                     schema.migrate_jobs(jobs, progress=built),
-                    schema.migrate_graph(graph, settings, progress=built),
+                    schema.migrate_graph(graph, settings, progress=built, remake=yes),
                 ]
             if all(report.ok for report in reports):
                 in_force.put(jobs, mark)
@@ -93,6 +100,15 @@ def _refuse_giving_up(jobs: "Database", mark: str, *, force: bool) -> None:
     line = in_force.replacing(jobs, mark)
     if line is not None:
         raise SettingsError([line])
+
+
+def _refuse_mistakes(graph: "Database", settings: "Settings", *, yes: bool) -> None:
+    """A typing error would make a constraint and indexes over what no node has, which nobody removes."""
+    from neo4j_queue.checks.graph_names import mistakes
+    from neo4j_queue.errors import SettingsError
+
+    if not yes and (lines := mistakes(graph, settings)):
+        raise SettingsError([f"{line} (init --yes takes it as it is)" for line in lines])
 
 
 def _tell(reports: "list[Report]", check: bool) -> None:

@@ -1,8 +1,8 @@
 """The schema of both databases: versioned, idempotent, safe to run twice at once.
 
 `migrate_jobs` and `migrate_graph` create what is missing and wait until it is online; `check_jobs` and
-`check_graph` only look. Nothing that is there is ever dropped or changed but our own full-text index, when the text is
-made of other properties now: an index in the way is reported with what to do about it.
+`check_graph` only look. Nothing that is there is dropped or changed, except our own full-text index when the text is
+made of other properties now and a person says so (`init --yes`). Indexes of other programs are used as they are.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from neo4j_queue.schema.indexes import (
     wait_online,
 )
 from neo4j_queue.schema.jobs import check_jobs
-from neo4j_queue.schema.search_indexes import can_make_words, rivals, search_problems
+from neo4j_queue.schema.search_indexes import can_make_words, rivals, search_notes, search_problems
 from neo4j_queue.settings import Settings
 
 _DUPLICATES = ".Schema.ConstraintCreationFailed"
@@ -41,17 +41,18 @@ def migrate_graph(
     *,
     wait_s: float = ONLINE_WAIT_S,
     progress: Progress | None = None,
+    remake: bool = False,
 ) -> Report:
     """Creates the key constraint and the indexes (outbox, content hash, vectors, words) where they are missing.
 
-    Our own full-text index over other properties than the text's is made anew.
+    `remake`: a full-text index of our name over other properties than the text's is dropped and made anew.
 
     Where several entities share a key, a plain index takes the place of the constraint, with a note. Where an index is
     in the way of one that is needed, nothing is created: the settings may have been meant otherwise.
     """
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
-    if in_the_way := search_problems(schema, _as_made(schema, there)):
+    if in_the_way := search_problems(schema, _as_made(schema, there, remake=remake)):
         before = check_graph(database, settings)
         return Report(before.database, None, notes=before.notes, problems=tuple(in_the_way))
     created = [
@@ -59,7 +60,7 @@ def migrate_graph(
         _create_plain(database, there, "pending_key", schema.pending_index, OUTBOX_LABEL, schema.key),
         _create_plain(database, there, "entity_hash", schema.hash_index, schema.label, schema.vector.hash),
         _create_vectors(database, schema, there),
-        _create_words(database, schema, there),
+        _create_words(database, schema, there, remake=remake),
     ]
     wait_online(database, schema.names, wait_s=wait_s, progress=progress)
     found = check_graph(database, settings)
@@ -72,12 +73,15 @@ def migrate_graph(
     return Report(found.database, None, tuple(name for name in created if name), tuple(notes), found.problems)
 
 
-def check_graph(database: Database, settings: Settings) -> Report:
-    """Whether this program can work with the graph, without changing anything."""
+def check_graph(database: Database, settings: Settings, *, count_keys: bool = True) -> Report:
+    """Whether this program can work with the graph, without changing anything.
+
+    `count_keys`: where keys are not unique, says how many are shared, which reads every entity.
+    """
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
     notes, failed = states_of(there, schema.names)
-    key_notes, key_problems = _key_findings(database, schema, there)
+    key_notes, key_problems = _key_findings(database, schema, there, count=count_keys)
     problems = [
         *key_problems,
         *_plain_problems(there, OUTBOX_LABEL, schema.key),
@@ -85,15 +89,20 @@ def check_graph(database: Database, settings: Settings) -> Report:
         *search_problems(schema, there),
         *failed,
     ]
-    return Report(database.address.database, None, notes=(*key_notes, *notes), problems=tuple(problems))
+    return Report(
+        database.address.database,
+        None,
+        notes=(*key_notes, *search_notes(schema, there), *notes),
+        problems=tuple(problems),
+    )
 
 
-def _as_made(schema: GraphSchema, there: Mapping[str, Index]) -> dict[str, Index]:
+def _as_made(schema: GraphSchema, there: Mapping[str, Index], *, remake: bool) -> dict[str, Index]:
     """The indexes as they will be with those for search that can be made."""
     made = dict(there)
     if _can_make_vectors(schema, there):
         made[schema.vector_index] = _planned(schema.vector_index, "VECTOR", schema.label, schema.vector.name)
-    if can_make_words(schema, there):
+    if can_make_words(schema, there, remake=remake):
         made[schema.text_index] = _planned(schema.text_index, "FULLTEXT", schema.label, *schema.properties)
     return made
 
@@ -129,20 +138,22 @@ def _create_key(database: Database, schema: GraphSchema, there: Mapping[str, Ind
 
 
 def _key_findings(
-    database: Database, schema: GraphSchema, there: Mapping[str, Index]
+    database: Database, schema: GraphSchema, there: Mapping[str, Index], *, count: bool
 ) -> tuple[list[str], list[str]]:
     found = _range_indexes(there, schema.label, schema.key)
     where = f"(:{schema.label} {{{schema.key}}})"
     if not found:
         return [], [f"no index on {where}: run neo4j-queue init"]
-    if any(index.constraint for index in found):
+    if not count or any(index.constraint for index in found):
         return [], []
     keys = database.read(statement("schema/duplicate_keys", label=schema.label, key=schema.key))[0]["keys"]
     if keys:
         return [f"{keys} keys of {where} belong to several entities: index instead of a constraint"], []
     name = found[0].name
-    advice = f"drop index `{name}` and run neo4j-queue init"
-    return [f"{where} has no uniqueness constraint, so two writers may create one entity twice: {advice}"], []
+    twice = f"{where} has no uniqueness constraint, so two writers may create one entity twice"
+    if name == schema.key_index:
+        return [f"{twice}: drop index `{name}` and run neo4j-queue init"], []
+    return [f"{twice}: the server allows none beside the index {name} of another program"], []
 
 
 def _create_plain(
@@ -177,12 +188,14 @@ def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str,
     )
 
 
-def _create_words(database: Database, schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
+def _create_words(
+    database: Database, schema: GraphSchema, there: Mapping[str, Index], *, remake: bool
+) -> str | None:
     """Makes the full-text index, in the place of our own one if that is over other properties."""
     index = there.get(schema.text_index)
     if index is not None and index.covers(schema.label, *schema.properties):
         return None
-    if not can_make_words(schema, there):
+    if not can_make_words(schema, there, remake=remake):
         return None
     if index is not None:
         database.write(statement("schema/drop_index", name=schema.text_index))

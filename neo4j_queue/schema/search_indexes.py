@@ -2,7 +2,8 @@
 
 The server allows one vector index over a label's vectors and one full-text index over the same properties,
 whatever their names. Advice that looks at one index alone therefore leads in a circle: each line here names one
-thing to do, and after it `neo4j-queue init` succeeds.
+thing to do, and after it `neo4j-queue init` succeeds. An index under another name than ours belongs to another program:
+it is used as it is or done without, and no line asks to drop it.
 """
 
 from collections.abc import Mapping
@@ -16,17 +17,38 @@ INIT = "run neo4j-queue init"
 
 def search_problems(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     """What keeps search from working with the indexes that are there, one line each with what to do."""
-    problem, name, dropped = _vectors(schema, there)
-    if name == schema.vector_index and not dropped:
-        return [*problem, *_words(schema, there)]
-    # Seen as it will be when the advice is followed: what `init` makes then is no problem now.
-    then = replace(schema, vector_index=name)
-    left = {index.name: index for index in there.values() if index.name != dropped}
-    return problem if can_make_words(then, left) else [*problem, *_words(then, left)]
+    problems, name = _vectors(schema, there)
+    # With the name of the vector index comes that of the full-text index: `init` makes that one under the new name.
+    return problems if name != schema.vector_index else [*problems, *_words(schema, there)]
 
 
-def can_make_words(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
-    """Whether `init` can make the full-text index, be it in the place of our own over other properties.
+def search_notes(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
+    """What the full-text indexes that are there mean for search by words; nothing else needs them."""
+    name = schema.text_index
+    if rival := next(iter(rivals(schema, there, "FULLTEXT", *schema.properties)), None):
+        return [
+            f"full-text index {rival.name} of another program covers the text: it is used, {name} is not made"
+        ]
+    index = there.get(name)
+    if index is not None and not own_words(schema, index):
+        taken = f"{name} is {_described(index)}, which another program has made"
+        return [f"{taken}: there is no search by words unless NEO4J_VECTOR_INDEX has another name"]
+    if index is not None and not index.covers(schema.label, *schema.properties):
+        over = f"full-text index {name} is over {', '.join(index.properties)}, not {', '.join(schema.properties)}"
+        return [f"{over}: {INIT} --yes, which drops it and makes it anew"]
+    return []
+
+
+def words_index(schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
+    """The full-text index over the text properties, ours or another program's; None if there is none."""
+    own = there.get(schema.text_index)
+    if own is not None and own_words(schema, own) and own.covers(schema.label, *schema.properties):
+        return own.name
+    return next((index.name for index in rivals(schema, there, "FULLTEXT", *schema.properties)), None)
+
+
+def can_make_words(schema: GraphSchema, there: Mapping[str, Index], *, remake: bool) -> bool:
+    """True if `init` can make the full-text index; `remake`: also after it has dropped the one over other properties.
 
     Not under a name that the vector index cannot have: it would be in the way when that name is given up.
     """
@@ -36,12 +58,15 @@ def can_make_words(schema: GraphSchema, there: Mapping[str, Index]) -> bool:
         if vectors is None
         else _is_vectors(schema, vectors)
     )
-    free = words is None or own_words(schema, words)
+    free = words is None or (remake and own_words(schema, words))
     return named and free and not rivals(schema, there, "FULLTEXT", *schema.properties)
 
 
 def own_words(schema: GraphSchema, index: Index) -> bool:
-    """Whether this is the full-text index that `init` made for these entities, over whatever properties."""
+    """True if this has the name and the label of the full-text index that `init` makes, over whatever properties.
+
+    Another program may have made it under that name: it is never dropped without a word of a person.
+    """
     return index.name == schema.text_index and index.type == "FULLTEXT" and index.labels == [schema.label]
 
 
@@ -55,8 +80,8 @@ def rivals(schema: GraphSchema, there: Mapping[str, Index], kind: str, *properti
     ]
 
 
-def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str], str, str | None]:
-    """What is wrong with the vector index, the name it is to have, and the index that is to be dropped for it."""
+def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str], str]:
+    """What is wrong with the vector index, and the name that it is to have."""
     name = schema.vector_index
     named = there.get(name)
     foreign = named is not None and not _is_vectors(schema, named)
@@ -64,26 +89,29 @@ def _vectors(schema: GraphSchema, there: Mapping[str, Index]) -> tuple[list[str]
     index = other if named is None or foreign else named
     if index is None:
         if named is None:
-            return [f"vector index {name} is missing: {INIT}"], name, None
-        taken = f"NEO4J_VECTOR_INDEX={name} is {_described(named)}, not one for :{schema.label}({schema.vector.name})"
+            return [f"vector index {name} is missing: {INIT}"], name
+        over = f":{schema.label}({schema.vector.name})"
+        taken = f"NEO4J_VECTOR_INDEX={name} is {_described(named)}, not one for {over}"
         free = _free_name(schema, there)
-        return [f"{taken}: set NEO4J_VECTOR_INDEX={free} and {INIT}"], free, None
+        return [f"{taken}: set NEO4J_VECTOR_INDEX={free} and {INIT}"], free
     dimensions, similarity = _shape(schema, index)
     what = f"vector index {index.name} of :{schema.label}"
-    if dimensions != schema.dimensions:
-        # Under its own name, so that the full-text index that goes with it stays.
-        setting = f", set NEO4J_VECTOR_INDEX={index.name}" if index is other else ""
+    if index is not other and dimensions != schema.dimensions:
         does = f"{what} has {dimensions} dimensions, the model gives {schema.dimensions}"
-        return [f"{does}: {_drop(index)} in the graph{setting} and {INIT}"], index.name, index.name
-    wanted = []
-    if index is other:
-        wanted.append(f"NEO4J_VECTOR_INDEX={index.name}")
+        return [f"{does}: {_drop(index)} in the graph and {INIT}"], name
+    wanted = [f"NEO4J_VECTOR_INDEX={index.name}"] if index is other else []
+    if dimensions != schema.dimensions:
+        # One label has one vector index over one property: two programs share it, or one of them uses another label.
+        what += f", of another program, has {dimensions} dimensions, the model gives {schema.dimensions}"
+        wanted.append(
+            f"NEO4J_VECTOR_DIMENSIONS={dimensions} with a model of that width (or EMBED_ENTITY_LABEL to another)"
+        )
     if similarity != schema.similarity:
         what += f" compares by {similarity}, NEO4J_SIMILARITY_FUNCTION={schema.similarity}"
         wanted.append(f"NEO4J_SIMILARITY_FUNCTION={similarity}")
-    elif index is other:
+    elif index is other and dimensions == schema.dimensions:
         what += f" is there already, NEO4J_VECTOR_INDEX={name}"
-    return ([f"{what}: set {' and '.join(wanted)}, and {INIT}"] if wanted else []), index.name, None
+    return ([f"{what}: set {' and '.join(wanted)}, and {INIT}"] if wanted else []), index.name
 
 
 def _is_vectors(schema: GraphSchema, index: Index) -> bool:
@@ -100,18 +128,9 @@ def _shape(schema: GraphSchema, index: Index) -> tuple[int, str]:
 
 def _words(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     name = schema.text_index
-    index = there.get(name)
-    if index is not None and own_words(schema, index) and index.covers(schema.label, *schema.properties):
+    if name in there or words_index(schema, there) is not None:
         return []
-    for rival in rivals(schema, there, "FULLTEXT", *schema.properties):
-        taken = f"full-text index `{rival.name}` covers the text properties, but {name} is needed"
-        return [f"{taken}: {_drop(rival)} in the graph and {INIT}"]
-    if index is None:
-        return [f"full-text index {name} is missing: {INIT}"]
-    needed = f"one on {[schema.label]} {list(schema.properties)} is needed"
-    if own_words(schema, index):
-        return [f"full-text index {name} is over {index.properties}, {needed}: {INIT}, which makes it anew"]
-    return [f"index {name} is {_described(index)}, {needed}: {_drop(index)} in the graph and {INIT}"]
+    return [f"full-text index {name} is missing: {INIT}"]
 
 
 def _described(index: Index) -> str:
