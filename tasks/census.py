@@ -7,7 +7,7 @@ from celery.worker import state as worker_state
 from celery.worker.control import inspect_command
 
 from neo4j_queue.log import get_logger
-from neo4j_queue.queue.leases import Worker
+from neo4j_queue.queue.leases import WorkerAnswer
 from tasks import resources
 from tasks.app import app, fingerprint
 from tasks.broker import BROKER_ERRORS
@@ -25,6 +25,8 @@ REFRESH_EVERY_S = 5.0
 
 log = get_logger()
 _refreshed_at = float("-inf")
+# Imported by a worker as it starts: what an earlier one of its name began, it began before.
+_up_since = time.monotonic()
 
 
 @inspect_command()
@@ -36,10 +38,11 @@ def embed_census(state: Any) -> dict[str, Any]:
         request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_BATCH
     )
     slots = consumer.pool.limit if EMBED in serves else 0
-    return {"slots": slots, "leases": leases, "fingerprint": fingerprint()}
+    up_ms = round((time.monotonic() - _up_since) * 1000)
+    return {"slots": slots, "leases": leases, "fingerprint": fingerprint(), "up_ms": up_ms}
 
 
-def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
+def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
     """Asks the workers: those that serve the queue `embed`, and the leases in execution (token -> job ids).
 
     None when the broker went away meanwhile: the lack of answers says nothing then.
@@ -57,7 +60,7 @@ def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
     except BROKER_ERRORS as error:
         log.warning("census_not_taken", error=str(error), error_class=type(error).__name__)
         return None
-    workers: list[Worker] = []
+    workers: list[WorkerAnswer] = []
     leases: dict[str, list[str]] = {}
     for answer in answers or []:
         for name, said in answer.items():
@@ -67,7 +70,10 @@ def take() -> tuple[list[Worker], dict[str, list[str]]] | None:
             leases |= said["leases"]
             if said["slots"]:
                 mark = said.get("fingerprint")
-                workers.append(Worker(name, said["slots"], len(said["leases"]), fingerprint=mark))
+                up_ms = said.get("up_ms")
+                workers.append(
+                    WorkerAnswer(name, said["slots"], len(said["leases"]), fingerprint=mark, up_ms=up_ms)
+                )
     return workers, leases
 
 

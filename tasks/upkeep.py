@@ -1,12 +1,14 @@
 """What beat fires besides leasing. All of it is idempotent, and safe with two beats or late ones."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from neo4j_queue.checks import fingerprint
 from neo4j_queue.log import get_logger
-from neo4j_queue.queue.leases import Worker
+from neo4j_queue.queue.leases import RecoveredJob, Worker, WorkerAnswer
+from neo4j_queue.settings import Settings
 from tasks import arguments, census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
@@ -26,25 +28,29 @@ log = get_logger()
 
 @app.task
 def heartbeat() -> dict[str, Any]:
-    """Asks the live workers which leases they execute, extends exactly those, and records the census."""
+    """Asks the live workers which leases they execute, extends those whose lock may run out, takes back those that
+    their worker does not execute, and records the census."""
+    queue = resources.queue()
+    asked_at = queue.census.time()
     taken = census.take()
     if taken is None:
         return {"skipped": "the broker is away"}
     workers, leases = taken
-    queue = resources.queue()
-    extended = queue.heartbeat(leases)
+    held = queue.locks.keep(leases)
+    _tell_recovered(_orphans_taken_back(workers, leases, asked_at))
     silent = queue.census.record(workers)
-    for token in leases.keys() - extended.keys():
-        log.info("lease_lost", lease_token=token, reason="not extended: it ended, or was recovered")
+    for token in leases.keys() - held:
+        log.info("lease_lost", lease_token=token, reason="it ended, or was recovered")
+    left_behind = Counter(lease.worker for lease in queue.locks.started()) if silent else Counter()
     for name, silent_ms in silent.items():
         # A worker that registered since the last heartbeat has missed none.
         if silent_ms >= queue.census.heartbeat_ms:
-            log.warning("worker_silent", worker=name, silent_ms=silent_ms)
+            log.warning("worker_silent", worker=name, silent_ms=silent_ms, leases=left_behind[name])
     _tell_disagreement(workers)
     done = {
         "workers": len(workers),
         "leases": len(leases),
-        "extended": len(extended),
+        "held": len(held),
         "silent": sorted(silent),
     }
     log.debug("heartbeat_done", **done)
@@ -55,6 +61,21 @@ def heartbeat() -> dict[str, Any]:
 def recover_stale() -> dict[str, Any]:
     """Jobs whose lock has run out go back to `pending`, or fail after too many lost workers."""
     recovered = resources.queue().recover_stale()
+    _tell_recovered(recovered)
+    lost = sum(job.failed for job in recovered)
+    return {"recovered": len(recovered) - lost, "failed": lost}
+
+
+def _orphans_taken_back(
+    workers: Sequence[WorkerAnswer], leases: Collection[str], asked_at: int
+) -> list[RecoveredJob]:
+    """None while recovery is off: then nothing comes back by itself."""
+    if not Settings.lenient().embed_job_recovery_interval:
+        return []
+    return resources.queue().locks.take_back_orphans(workers, leases, asked_at)
+
+
+def _tell_recovered(recovered: Sequence[RecoveredJob]) -> None:
     for first in range(0, len(recovered), IDS_PER_LINE):
         part = recovered[first : first + IDS_PER_LINE]
         log.warning(
@@ -67,8 +88,6 @@ def recover_stale() -> dict[str, Any]:
         )
     if recovered:
         resources.nudge()()
-    lost = sum(job.failed for job in recovered)
-    return {"recovered": len(recovered) - lost, "failed": lost}
 
 
 @app.task

@@ -23,6 +23,11 @@ OPEN_PER_SLOT = 2
 # later than the provider's, by the time it takes to arrive (a twentieth of a short window).
 WINDOW_MARGIN_MS = 250
 WINDOW_MARGIN_SHARE = 20
+# A lease that has not started counts this much longer than its start deadline: a start that began in time is committed
+# by then, and sends its request.
+STARTING_MS = 1_000
+# What a probe needs beside its request: reading the text, and the settlement. After that another one may go out.
+PROBE_MARGIN_MS = 5_000
 # Every n-th lease transaction begins with another priority than the highest, each in turn: so a job of any priority is
 # reached within FAIR_EVERY x 10 lease transactions, however many more urgent jobs arrive.
 FAIR_EVERY = 8
@@ -207,10 +212,12 @@ def order_of_priorities(turn: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RateBudget:
-    """Judges by `limits`; `worker_ttl_ms` is the silence after which a worker's slots no longer count."""
+    """Judges by `limits`; `worker_ttl_ms` is the silence after which a worker's slots no longer count, `request_ms` the
+    longest time that a provider request takes."""
 
     limits: RateLimits
     worker_ttl_ms: int
+    request_ms: int
     now: int | None
 
     def facts(self, tx: ManagedTransaction, *, texts: bool = False, mark: str | None = None) -> LeaseFacts:
@@ -227,6 +234,8 @@ class RateBudget:
             minute_ms=with_margin(WINDOW_MS),
             good_for_ms=GOOD_FOR_MS,
             worker_ttl_ms=self.worker_ttl_ms,
+            starting_ms=STARTING_MS,
+            probe_ms=self.request_ms + PROBE_MARGIN_MS,
             texts=texts,
             mark=mark,
             now=self.now,

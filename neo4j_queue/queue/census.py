@@ -58,6 +58,10 @@ class Census:
         )
         return bool(found)
 
+    def time(self) -> int:
+        """The server's time, epoch ms: to be read before the workers are asked."""
+        return int(self._database.read(statement("jobs/time"), now=self._now())[0]["now"])
+
     def forget(self, name: str) -> None:
         """Takes out a worker that said good-bye: its slots no longer count."""
         self._database.write(statement("jobs/forget_worker"), name=name)

@@ -39,6 +39,7 @@ from neo4j_queue.queue.leases import (
     Start,
     Verdicts,
 )
+from neo4j_queue.queue.locks import Locks
 from neo4j_queue.queue.retry_failed import RetryTransaction
 from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.settings import Settings
@@ -71,6 +72,7 @@ class EmbedQueue:
         self.mark = mark
         self.database = database
         self.control = Control(database, clock)
+        self.locks = Locks(database, settings, clock)
         self.census = Census(database, settings.embed_job_heartbeat_interval_ms, clock)
         self._clock = clock
         self._random = rng or random.Random()
@@ -138,6 +140,7 @@ class EmbedQueue:
             bounds=self.bounds,
             free=batches,
             worker_ttl_ms=self.census.worker_ttl_ms,
+            request_ms=self._settings.embed_request_timeout_ms,
             deadline_ms=self._settings.embed_job_start_deadline_ms,
             now=self._clock(),
             most_jobs=most_jobs,
@@ -161,8 +164,8 @@ class EmbedQueue:
     ) -> Start:
         """Begins the work of a lease; only the first start of an open lease wins.
 
-        `refused` is `lost` (not ours any more, or started before); with `halted`, `paused` and `other settings` the
-        lease is to be given back. A caller that does not know what became of its start may repeat it, by the same
+        `refused` is `lost` (not ours any more, or started before); with `halted`, `paused`, `expired` and
+        `other settings` the lease is to be given back. A start whose answer was lost may be repeated with the same
         `start_id`.
         """
         begin = partial(
@@ -190,16 +193,8 @@ class EmbedQueue:
         return bool(row["displaced"])
 
     def heartbeat(self, leases: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """Extends the locks of started leases (token -> job ids); a token missing in the answer is lost."""
-        if not leases:
-            return {}
-        found = self.database.write(
-            statement("jobs/heartbeat"),
-            leases=[{"token": token, "ids": list(leases[token])} for token in sorted(leases)],
-            lock_ms=self._settings.embed_job_lock_duration_ms,
-            now=self._clock(),
-        )
-        return {row["token"]: row["jobs"] for row in found}
+        """See `Locks.heartbeat`."""
+        return self.locks.heartbeat(leases)
 
     def reserve(self, token: str, requests: int = 1, *, probe: bool = False) -> bool:
         """Books further provider requests on a running lease, if the rate budget allows all of them now; while the
@@ -221,7 +216,8 @@ class EmbedQueue:
         return self.database.transaction(lambda tx: budget.query(tx, est_tokens))
 
     def _rate_budget(self) -> RateBudget:
-        return RateBudget(self.limits, self.census.worker_ttl_ms, self._clock())
+        request_ms = self._settings.embed_request_timeout_ms
+        return RateBudget(self.limits, self.census.worker_ttl_ms, request_ms, self._clock())
 
     # -- the end of a lease --------------------------------------------------------------------------------
 
@@ -261,33 +257,15 @@ class EmbedQueue:
     # -- recovery and operators ----------------------------------------------------------------------------
 
     def recover_stale(self) -> list[RecoveredJob]:
-        """Takes back every job whose lock has run out, in pages, and closes the leases that ran out."""
-        recovered: list[RecoveredJob] = []
-        while True:
-            page = self.database.write(
-                statement("jobs/recover_jobs"),
-                limit=PAGE,
-                max_crashes=self._settings.embed_job_max_crashes,
-                now=self._clock(),
-            )
-            recovered += [RecoveredJob(**row.data()) for row in page]
-            if len(page) < PAGE:
-                break
-        self.database.write(statement("jobs/recover_leases"), now=self._clock())
-        self._forget_texts(job.token for job in recovered)
-        return recovered
-
-    def _forget_texts(self, tokens: Iterable[str | None]) -> None:
-        held = sorted({token for token in tokens if token})
-        if held:
-            self.database.write(statement("jobs/forget_texts"), tokens=held)
+        """See `Locks.recover_stale`."""
+        return self.locks.recover_stale()
 
     def release_jobs(self, job_ids: Sequence[str]) -> list[str]:
         """Takes running jobs back whoever holds them (an operator's act); returns the ids that were running."""
         released: list[str] = []
         for page in pages(sorted(set(job_ids)), PAGE):
             rows = self.database.write(statement("jobs/release_jobs"), ids=page)
-            self._forget_texts(row["token"] for row in rows)
+            self.locks.forget_texts(row["token"] for row in rows)
             released += [row["id"] for row in rows]
         return released
 

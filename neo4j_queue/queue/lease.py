@@ -46,6 +46,7 @@ class LeaseTransaction:
     bounds: Bounds
     free: int | None
     worker_ttl_ms: int
+    request_ms: int
     deadline_ms: int
     now: int | None
     most_jobs: int | None = None
@@ -78,7 +79,8 @@ class LeaseTransaction:
         return LeaseResult(self._grant(tx, facts, allowance, batches), more=more)
 
     def _facts(self, tx: ManagedTransaction) -> LeaseFacts:
-        return RateBudget(self.limits, self.worker_ttl_ms, self.now).facts(tx, texts=True, mark=self.mark)
+        budget = RateBudget(self.limits, self.worker_ttl_ms, self.request_ms, self.now)
+        return budget.facts(tx, texts=True, mark=self.mark)
 
     def _due(
         self, tx: ManagedTransaction, facts: LeaseFacts, allowance: Allowance

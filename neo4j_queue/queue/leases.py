@@ -61,7 +61,7 @@ class LeaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The answer to a start: the jobs to work on, or why there is none (`halted`, `paused`, `lost`).
+    """The answer to a start: the jobs to work on, or why there is none (`halted`, `paused`, `expired`, `lost`).
 
     `probe`: the lease finds out whether the provider works again.
     """
@@ -129,7 +129,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredJob:
-    """A job taken back from a lease that ran out."""
+    """A job taken back from a lease that ran out; `unlocked`: it was `processing` without a lock."""
 
     id: str
     entity_uid: str
@@ -138,6 +138,7 @@ class RecoveredJob:
     started: bool
     crashes: int
     failed: bool
+    unlocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,13 @@ class Worker:
     leases: int = 0
     seen_ms_ago: int = 0
     fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer(Worker):
+    """What a worker said of itself a moment ago. `up_ms`: how long it has been up; None from one that does not say."""
+
+    up_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def test_a_copied_vector_takes_no_request_of_the_budget(twins: Bench) -> None:
     lease = newest_lease(twins)
     assert (lease["requests"], lease["inputs"], lease["saved"], lease["outcome"]) == (0, 0, 1, "completed")
     assert "requested_at" not in lease
-    booking = RateBudget(twins.queue.limits, 1_000, twins.clock())
+    booking = RateBudget(twins.queue.limits, 1_000, 30_000, twins.clock())
     facts = twins.queue.database.transaction(booking.facts)
     assert facts.spent_requests == 1
 

@@ -25,6 +25,7 @@ from neo4j_queue.queue import (
     enqueue,
     health,
     lease,
+    locks,
     retention,
     retry_failed,
     settle,
@@ -38,7 +39,19 @@ WITHIN_S = 30.0
 BLOCKED = (
     "CYPHER 5 SHOW TRANSACTIONS YIELD status WHERE status STARTS WITH 'Blocked' RETURN count(*) AS blocked"
 )
-USERS = (breaker, budget, control, embed_queue, enqueue, health, lease, retention, retry_failed, settle)
+USERS = (
+    breaker,
+    budget,
+    control,
+    embed_queue,
+    enqueue,
+    health,
+    lease,
+    locks,
+    retention,
+    retry_failed,
+    settle,
+)
 
 T = TypeVar("T")
 

@@ -213,6 +213,8 @@ class QueueModel:
             return "halted", set()
         if self.paused_until > self.now:
             return "paused", set()
+        if lease.lock_until < self.now:
+            return "expired", set()
         lease.started_at, lease.lock_until = self.now, self.now + self.rules.lock_ms
         held = self._held(token, ids)
         for job in held:

@@ -18,6 +18,7 @@ from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import WorkerAnswer
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import plant
 from tests.queue.scenery import (
@@ -123,6 +124,7 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.start(first.token, first.job_ids)
     queue.start(second.token, second.job_ids)
     queue.heartbeat({lease.token: lease.job_ids for lease in (first, second)})
+    queue.locks.keep({lease.token: lease.job_ids for lease in (first, second)})
     queue.complete(first.token, first.job_ids)
     queue.release(second.token, second.job_ids[:50])
     work = running(queue)
@@ -136,6 +138,11 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.retry_failed(ids=work.ids[10:20])
     queue.jobs(limit=LISTED)
     queue.jobs(entity_uid=request(fresh[0]).entity_uid, status="pending")
+    orphan = running(queue, "w9")
+    clock.advance(6_000)
+    assert len(queue.locks.take_back_orphans([WorkerAnswer("w9", 1, up_ms=3_600_000)], (), clock.now)) == len(
+        orphan.ids
+    )
     leased(queue)
     clock.advance(100_001)
     queue.recover_stale()
@@ -182,6 +189,9 @@ BOUNDED = [
     "jobs/lease_grant",
     "jobs/start",
     "jobs/heartbeat",
+    "jobs/extendable",
+    "jobs/started_leases",
+    "jobs/expire_lease",
     "jobs/complete",
     "jobs/fail",
     "jobs/release",

@@ -6,6 +6,7 @@ whenever the tests run.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +17,7 @@ from neo4j_queue.queue import embed_queue as queue_module
 from tests.queue.interleaving import Race, judged_before_lock, mutated, plant
 from tests.queue.scenery import DAY_MS, Clock, Running, all_jobs, failures, leased, request, requests, running
 
+T = TypeVar("T")
 LOCK_MS = 100_000
 START_DEADLINE_MS = 40_000
 NO_APOC = {"retention/has_apoc": "CYPHER 5\nRETURN false AS found"}
@@ -81,8 +83,10 @@ def test_recovery_leaves_a_batch_alone_that_starts_at_the_last_moment(
     without({"jobs/recover_jobs": judged_before_lock("jobs/recover_jobs")})
     queue.enqueue(request())
     (lease,) = leased(queue).leases
-    clock.advance(START_DEADLINE_MS + 1)
-    recovered = race(lambda q: q.start(lease.token, lease.job_ids), lambda q: q.recover_stale())
+    clock.advance(START_DEADLINE_MS)
+    recovered = race(
+        lambda q: q.start(lease.token, lease.job_ids), lambda q: a_moment(clock, 1, q.recover_stale)
+    )
     assert (recovered == []) is guarded
 
 
@@ -114,7 +118,13 @@ def test_a_lease_that_a_heartbeat_extends_meanwhile_stays_open(
 def recover_jobs(queue: EmbedQueue) -> None:
     """The first transaction of a recovery."""
     text = queue_module.statement("jobs/recover_jobs")
-    queue.database.write(text, limit=10, max_crashes=3, now=queue._clock())
+    queue.database.write(text, limit=10, max_crashes=3, unlocked=True, now=queue._clock())
+
+
+def a_moment(clock: Clock, ms: int, act: Callable[[], T]) -> T:
+    """Acts so much later (or earlier) than the other call: both read their time before they wait for a lock."""
+    clock.advance(ms)
+    return act()
 
 
 def recover_leases(queue: EmbedQueue) -> None:
@@ -196,7 +206,7 @@ def test_a_batch_that_starts_while_it_is_taken_back_gets_no_jobs(
     queue.enqueue(request())
     (lease,) = leased(queue).leases
     clock.advance(START_DEADLINE_MS + 1)
-    start = race(recover_jobs, lambda q: q.start(lease.token, lease.job_ids))
+    start = race(recover_jobs, lambda q: a_moment(clock, -1, lambda: q.start(lease.token, lease.job_ids)))
     assert (start.jobs == ()) is guarded
 
 

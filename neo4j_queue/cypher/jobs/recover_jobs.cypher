@@ -1,7 +1,7 @@
 // One page of jobs whose lock has expired (or that are `processing` without any lock): back to `pending`, or
 // `failed` with `worker_lost` after too many lost workers. Only work that had started counts a crash.
-// parameters: limit, max_crashes, now
-// rows:       id, entity_uid, token, owner, started, crashes, failed
+// parameters: limit, max_crashes, unlocked (look for jobs without a lock too: that reads all that are processing), now
+// rows:       id, entity_uid, token, owner, started, crashes, failed, unlocked (it had no lock)
 // locks:      jobs in the order of their ids; the condition is judged again under the lock, for a heartbeat or a
 //             verdict may have come in between
 CALL () {
@@ -9,6 +9,7 @@ CALL () {
   MATCH (j:EmbedJob) WHERE j.status = 'processing' AND j.lock_until < now
   RETURN j LIMIT $limit
 UNION
+  WITH $unlocked AS unlocked WHERE unlocked
   MATCH (j:EmbedJob) WHERE j.status = 'processing' AND j.priority >= 0 AND j.available_at >= 0
     AND j.lock_until IS NULL
   RETURN j LIMIT $limit
@@ -17,12 +18,13 @@ WITH j ORDER BY j.id LIMIT $limit
 SET j._lock = true
 WITH j, coalesce($now, datetime.realtime().epochMillis) AS now
 WHERE j.status = 'processing' AND (j.lock_until < now OR j.lock_until IS NULL)
-WITH j, now, j.lease_token AS token, j.lock_owner AS owner, j.started_at IS NOT NULL AS started
-WITH j, now, token, owner, started, coalesce(j.crashes, 0) + CASE WHEN started THEN 1 ELSE 0 END AS crashes
-WITH j, now, token, owner, started, crashes, started AND crashes > $max_crashes AS lost
+WITH j, now, j.lease_token AS token, j.lock_owner AS owner, j.started_at IS NOT NULL AS started,
+  j.lock_until IS NULL AS unlocked
+WITH j, now, token, owner, started, unlocked, coalesce(j.crashes, 0) + CASE WHEN started THEN 1 ELSE 0 END AS crashes
+WITH j, now, token, owner, started, unlocked, crashes, started AND crashes > $max_crashes AS lost
 SET j.crashes = crashes,
   j.status = CASE WHEN lost THEN 'failed' ELSE 'pending' END,
   j.failure_reason = CASE WHEN lost THEN 'worker_lost' END,
   j.processed_at = CASE WHEN lost THEN now END
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at
-RETURN j.id AS id, j.entity_uid AS entity_uid, token, owner, started, crashes, lost AS failed
+RETURN j.id AS id, j.entity_uid AS entity_uid, token, owner, started, crashes, lost AS failed, unlocked

@@ -2,8 +2,9 @@
 // repeat itself, by its `start_id`: it does when the answer to its commit was lost.
 // parameters: token, ids, lock_ms, worker, start_id, mark (fingerprint of the worker's settings; null = not compared),
 //             now
-// rows:       at most one: blocked ('other settings', 'halted', 'paused' or null), jobs [{id, entity_uid, model,
-//             version, attempts, max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is not open, or started already
+// rows:       at most one: blocked ('other settings', 'halted', 'paused', 'expired' or null), jobs [{id, entity_uid,
+//             model, version, attempts, max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is
+//             not open, or started already
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
@@ -15,7 +16,9 @@ WITH l, now, CASE
   WHEN c.halted THEN 'halted'
   WHEN c.paused_until > now THEN 'paused'
   // Leased before the trouble began: only a probe may find out whether it is over.
-  WHEN c.trouble IN ['outage', 'quota'] AND l.probe IS NULL THEN 'paused' END AS blocked
+  WHEN c.trouble IN ['outage', 'quota'] AND l.probe IS NULL THEN 'paused'
+  // Its place and its share of the budget may be another lease's by now.
+  WHEN l.started_at IS NULL AND l.lock_until < now THEN 'expired' END AS blocked
 CALL (l, now, blocked) {
   WITH l, now WHERE blocked IS NULL
   SET l.started_at = now, l.start_id = $start_id, l.worker = $worker, l.lock_until = now + $lock_ms
