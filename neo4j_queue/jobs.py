@@ -6,6 +6,8 @@ Property names and words are those of the jobs database (docs/reference/jobs-dat
 from dataclasses import dataclass
 from enum import StrEnum
 
+# What nobody waits for: sweeps, `enqueue --all` and `--missing`, new generations. An edit raises it.
+PRIORITY_BACKFILL = 0
 PRIORITY_DEFAULT = 1
 # Of what nobody waits for: sweeps and backfills. An edit of a person goes first.
 PRIORITY_BACKFILL = 0

@@ -10,7 +10,7 @@ from neo4j_queue.queue.leases import Lease, LeaseResult
 from tasks import census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
-from tasks.routes import EMBED_BATCH
+from tasks.routes import BACKFILL, EMBED_BATCH
 
 # A worker starts when the transaction of its lease is over: with the leases of eight slots in one, the first waits
 # half a second for the last. Two full batches of the ordinary size are leased in about a tenth.
@@ -50,7 +50,12 @@ def publish(leases: Sequence[Lease]) -> int:
     """Sends the messages; when one cannot be sent, its jobs and those after it are released at once."""
     for n, lease in enumerate(leases):
         try:
-            app.send_task(EMBED_BATCH, args=(lease.token, list(lease.job_ids)), retry=False)
+            app.send_task(
+                EMBED_BATCH,
+                args=(lease.token, list(lease.job_ids)),
+                priority=BACKFILL if lease.backfill else None,
+                retry=False,
+            )
         except PUBLISH_ERRORS as error:
             log.error("publish_failed", lease_token=lease.token, error=str(error), leases=len(leases) - n)
             for left in leases[n:]:

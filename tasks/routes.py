@@ -22,3 +22,5 @@ TO_CONTROL = ("tasks.dispatch.", "tasks.upkeep.", "tasks.repair.")
 # The Redis transport's last priority (its first is 0, which all other messages have): for the next turns of sweeps and
 # clean-ups, so that a tick never waits for the turns of several of them.
 LAST = 9
+# Batches of backfills: the message of an edit goes before those that wait.
+BACKFILL = 6

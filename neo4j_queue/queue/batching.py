@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from neo4j_queue.jobs import PRIORITY_BACKFILL, PRIORITY_DEFAULT
 from neo4j_queue.providers import Profile
 
 
@@ -48,12 +49,20 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A due job, as the plan sees it. `text` is the content version of its text; "" is equal to no other."""
+    """A due job, as the plan sees it. `text` is the content version of its text; "" is equal to no other. `due_at` in
+    epoch ms, server clock."""
 
     id: str
     est_tokens: int = 0
     crashes: int = 0
     text: str = ""
+    priority: int = PRIORITY_DEFAULT
+    due_at: int = 0
+
+    @property
+    def backfill(self) -> bool:
+        """True if nobody waits for it."""
+        return self.priority <= PRIORITY_BACKFILL
 
 
 @dataclass(frozen=True, slots=True)

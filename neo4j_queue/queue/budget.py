@@ -32,10 +32,16 @@ PROBE_MARGIN_MS = 5_000
 # reached within FAIR_EVERY x 10 lease transactions, however many more urgent jobs arrive.
 FAIR_EVERY = 8
 NO_BUDGET = "no budget"
+NO_FREE_SLOTS = "no free slots"
 # The settings in force (`checks.in_force`) are not the caller's.
 OTHER_SETTINGS = "other settings"
 # A lease keeps its texts in one property: a list of strings costs ten times as much to read.
 TEXTS_APART = "\n"
+# Of the requests and tokens of a window, one in twenty is kept free for edits: a backfill never uses it.
+EDIT_SHARE = 20
+# Edits may open this share of the slots beyond `OPEN_PER_SLOT` while backfills hold places: the message of an edit goes
+# before those of backfills, so it waits for one running batch only.
+EDIT_PLACES_SHARE = 4
 # While the last search is younger than this, one request in twenty is kept free for searches.
 SEARCHING_MS = 600_000
 QUERY_SHARE = 20
@@ -57,6 +63,7 @@ class LeaseFacts:
     open_leases: int
     spent_requests: int
     spent_tokens: int
+    open_backfills: int = 0
     trouble: str | None = None
     trouble_rounds: int = 0
     probing: bool = False
@@ -114,6 +121,8 @@ def with_margin(interval_ms: int) -> int:
 class Allowance:
     """How many batches may be leased, and how many model tokens (`None` = unlimited); 0 batches has a reason.
 
+    Of the batches `backfills` may be without any edit (`None` = all; 0 has a `backfill_reason`), and backfills leave
+    `kept_tokens` to edits. A single batch that is not full waits until its first job has been due for `linger_ms`.
     `probe`: one job only, which finds out whether the provider works again.
     """
 
@@ -121,6 +130,10 @@ class Allowance:
     tokens: int | None = None
     reason: str | None = None
     probe: bool = False
+    backfills: int | None = None
+    backfill_reason: str | None = None
+    kept_tokens: int = 0
+    linger_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +149,54 @@ class Budget:
         return any(left is not None and left <= 0 for left in (self.requests, self.tokens))
 
 
-def budget_of(facts: LeaseFacts, limits: RateLimits, *, for_query: bool = False) -> Budget:
+def budget_of(
+    facts: LeaseFacts, limits: RateLimits, *, for_query: bool = False, for_backfill: bool = False
+) -> Budget:
     """What is left of the configured limits and of those that the provider names, whichever is less.
 
-    While people search, a share of the requests is kept for searches (`for_query` may use it).
+    A share is kept for edits (not available `for_backfill`), and while people search, a share of the requests for
+    searches (available `for_query`).
     """
-    requests = []
-    for limit, spent in (
-        (limits.requests, facts.spent_requests),
-        (facts.found_requests, facts.minute_requests),
-    ):
-        if limit is not None:
-            requests.append(limit - spent - (0 if for_query else _kept_for_queries(facts, limit)))
+    requests = [
+        limit
+        - spent
+        - (0 if for_query else _kept_for_queries(facts, limit))
+        - (_kept_for_edits(limit) if for_backfill else 0)
+        for limit, spent, _ in _request_limits(facts, limits)
+    ]
     tokens = [
-        limit - spent
+        limit - spent - (_kept_for_edits(limit) if for_backfill else 0)
         for limit, spent in ((limits.tokens, facts.spent_tokens), (facts.found_tokens, facts.minute_tokens))
         if limit is not None
     ]
     return Budget(min(requests, default=None), min(tokens, default=None))
+
+
+def _request_limits(facts: LeaseFacts, limits: RateLimits) -> list[tuple[int, int, int]]:
+    """Each limit in force with what is spent of it and its window in ms."""
+    known = (
+        (limits.requests, facts.spent_requests, limits.interval_ms),
+        (facts.found_requests, facts.minute_requests, WINDOW_MS),
+    )
+    return [(limit, spent, window_ms) for limit, spent, window_ms in known if limit is not None]
+
+
+def _kept_for_edits(limit: int) -> int:
+    return max(1, limit // EDIT_SHARE) if limit > 1 else 0
+
+
+def linger_ms(facts: LeaseFacts, limits: RateLimits) -> int:
+    """How long a batch with room waits for more jobs, so that single edits share a request while requests are scarce.
+
+    Nothing while half of the requests are left. Then the rest is spread over half a window, each wait a quarter of the
+    window at most.
+    """
+    waits = [
+        min(window_ms // 4, window_ms // (2 * (limit - spent)))
+        for limit, spent, window_ms in _request_limits(facts, limits)
+        if 0 < 2 * (limit - spent) < limit
+    ]
+    return max(waits, default=0)
 
 
 def _kept_for_queries(facts: LeaseFacts, limit: int) -> int:
@@ -176,16 +219,34 @@ def judge(facts: LeaseFacts, limits: RateLimits, batches: int | None) -> Allowan
     probe = facts.trouble in PROBED
     if probe and facts.probing:
         return Allowance(0, reason="probing")
-    free = facts.slots * OPEN_PER_SLOT - facts.open_leases if batches is None else batches
+    places = facts.slots * OPEN_PER_SLOT - facts.open_leases if batches is None else batches
+    free = places + (_places_for_edits(facts) if batches is None else 0)
     if free <= 0:
-        return Allowance(0, reason="no workers" if batches is None and facts.slots == 0 else "no free slots")
+        return Allowance(0, reason="no workers" if batches is None and facts.slots == 0 else NO_FREE_SLOTS)
     budget = budget_of(facts, limits)
     if budget.used_up:
         return Allowance(0, reason=NO_BUDGET)
-    batches = 1 if probe else free
+    if probe:
+        return Allowance(1, budget.tokens, probe=True)
+    left = budget_of(facts, limits, for_backfill=True)
+    backfills = 0 if left.used_up else max(0, _at_most(places, left.requests))
+    allowed = _at_most(free, budget.requests)
     return Allowance(
-        batches if budget.requests is None else min(batches, budget.requests), budget.tokens, probe=probe
+        allowed,
+        budget.tokens,
+        backfills=backfills if backfills < allowed else None,
+        backfill_reason=(NO_BUDGET if left.used_up else NO_FREE_SLOTS) if not backfills else None,
+        kept_tokens=(budget.tokens or 0) - (left.tokens or 0),
+        linger_ms=linger_ms(facts, limits),
     )
+
+
+def _places_for_edits(facts: LeaseFacts) -> int:
+    return min(facts.open_backfills, max(1, facts.slots // EDIT_PLACES_SHARE))
+
+
+def _at_most(batches: int, requests: int | None) -> int:
+    return batches if requests is None else min(batches, requests)
 
 
 def may_ask_more(facts: LeaseFacts, limits: RateLimits, requests: int, *, probe: bool = False) -> bool:

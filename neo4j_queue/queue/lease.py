@@ -8,7 +8,7 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import packed, rows
-from neo4j_queue.jobs import PRIORITIES
+from neo4j_queue.jobs import PRIORITIES, PRIORITY_BACKFILL, PRIORITY_DEFAULT
 from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan
 from neo4j_queue.queue.budget import (
     FAIR_EVERY,
@@ -27,6 +27,8 @@ from neo4j_queue.queue.leases import Lease, LeaseResult
 NOTHING_DUE = "nothing due"
 # All due jobs have texts that another lease holds.
 TWINS_RUN = "the same texts are being embedded"
+# A few jobs are due, and the requests of the window are scarce: they wait a little for others to share a request.
+GATHERING = "gathering"
 
 # Look-ahead, as a multiple of the batch: jobs whose text another lease holds are skipped, so that ten thousand
 # duplicates at the head do not block the rest, and the cost stays bounded.
@@ -65,14 +67,22 @@ class LeaseTransaction:
             allowance = replace(allowance, batches=min(allowed, max(1, self.most_jobs // self.bounds.inputs)))
         due, waiting = self._due(tx, facts, allowance)
         if not due:
-            return LeaseResult((), TWINS_RUN if waiting else NOTHING_DUE)
+            return LeaseResult((), TWINS_RUN if waiting else allowance.backfill_reason or NOTHING_DUE)
         if allowance.tokens is not None:
-            due = _affordable(due, allowance.tokens, idle=facts.spent_tokens == 0)
-        batches = plan(due, self.bounds)[: allowance.batches]
+            due = _affordable(due, allowance, idle=facts.spent_tokens == 0)
+        batches = self._chosen(due, allowance)
         if not batches:
-            return LeaseResult((), NO_BUDGET)
+            return LeaseResult((), NO_BUDGET if due else allowance.backfill_reason or NO_BUDGET)
+        jobs = {candidate.id: candidate for candidate in due}
+        if len(batches) == 1 and self._may_linger([jobs[n] for n in batches[0].ids], facts.now, allowance):
+            return LeaseResult((), GATHERING)
         self.planned += [
-            Lease(f"{facts.seq + n}-{secrets.token_hex(4)}", batch.ids, batch.est_tokens)
+            Lease(
+                f"{facts.seq + n}-{secrets.token_hex(4)}",
+                batch.ids,
+                batch.est_tokens,
+                backfill=all(jobs[job_id].backfill for job_id in batch.ids),
+            )
             for n, batch in enumerate(batches, start=1)
         ]
         more = len(batches) == allowance.batches < allowed
@@ -101,6 +111,24 @@ class LeaseTransaction:
             )
         return due, waiting
 
+    def _chosen(self, due: Sequence[Candidate], allowance: Allowance) -> list[Batch]:
+        """The batches to lease, in the order of their first jobs; those beyond `allowance.backfills` of edits alone."""
+        batches = plan(due, self.bounds)[: allowance.batches]
+        if allowance.backfills is None:
+            return batches
+        chosen = batches[: allowance.backfills]
+        taken = {job_id for batch in chosen for job_id in batch.ids}
+        edits = [each for each in due if not each.backfill and each.id not in taken]
+        return chosen + plan(edits, self.bounds)[: allowance.batches - len(chosen)]
+
+    def _may_linger(self, jobs: Sequence[Candidate], now: int, allowance: Allowance) -> bool:
+        """True if this one batch has room, and its jobs can wait a little for others to share its request."""
+        if len(jobs) >= self.bounds.inputs_after(jobs[0].crashes):
+            return False
+        if any(job.priority > PRIORITY_DEFAULT for job in jobs):
+            return False
+        return now - min(job.due_at for job in jobs) < allowance.linger_ms
+
     def _candidates(
         self,
         tx: ManagedTransaction,
@@ -115,6 +143,8 @@ class LeaseTransaction:
         order = order_of_priorities(facts.turn + 1)
         if allowance.probe:
             order = order_for_probes(facts.trouble_rounds)
+        if allowance.backfills == 0:
+            order = tuple(priority for priority in order if priority > PRIORITY_BACKFILL)
         found = packed(
             tx,
             statement("jobs/lease_candidates"),
@@ -126,7 +156,14 @@ class LeaseTransaction:
         )
         charge = self.bounds.charge
         return [
-            Candidate(row["id"], charge(row["est_tokens"], facts.token_factor), row["crashes"], row["text"])
+            Candidate(
+                row["id"],
+                charge(row["est_tokens"], facts.token_factor),
+                row["crashes"],
+                row["text"],
+                row["priority"],
+                row["due_at"],
+            )
             for row in found
         ]
 
@@ -140,6 +177,7 @@ class LeaseTransaction:
                 "requests": 1,
                 "est_tokens": lease.est_tokens,
                 "texts": TEXTS_APART.join(batch.texts),
+                "backfill": lease.backfill or None,
             }
             for lease, batch in zip(self.planned, batches, strict=True)
         ]
@@ -154,11 +192,7 @@ class LeaseTransaction:
             now=facts.now,
         )
         ids = {row["token"]: tuple(row["ids"]) for row in granted}
-        return tuple(
-            Lease(lease.token, ids[lease.token], lease.est_tokens)
-            for lease in self.planned
-            if lease.token in ids
-        )
+        return tuple(replace(lease, job_ids=ids[lease.token]) for lease in self.planned if lease.token in ids)
 
 
 def _placed(candidates: list[Candidate], bounds: Bounds) -> list[Candidate]:
@@ -169,18 +203,22 @@ def _placed(candidates: list[Candidate], bounds: Bounds) -> list[Candidate]:
     return [candidate for candidate in candidates if candidate.id in placed]
 
 
-def _affordable(candidates: Sequence[Candidate], tokens: int, *, idle: bool) -> list[Candidate]:
-    """The leading candidates that a budget of model tokens covers; a text is charged once, however many share it.
+def _affordable(candidates: Sequence[Candidate], allowance: Allowance, *, idle: bool) -> list[Candidate]:
+    """The leading candidates that the allowed model tokens cover; a text is charged once, however many share it.
 
     A text that exceeds the whole budget by itself goes alone when nothing else counts (`idle`), for it would wait
     without an end: the provider decides whether to take it.
     """
     chosen: list[Candidate] = []
     charged: set[str] = set()
+    tokens = allowance.tokens or 0
     for candidate in candidates:
         cost = 0 if candidate.text in charged else candidate.est_tokens
-        if cost > tokens and not (idle and not chosen):
+        alone = idle and not chosen
+        if cost > tokens and not alone:
             break
+        if candidate.backfill and cost > tokens - allowance.kept_tokens and not alone:
+            continue
         chosen.append(candidate)
         tokens -= cost
         if candidate.text:

@@ -23,11 +23,13 @@ class LeasedJob:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never issued twice."""
+    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never issued twice. `backfill`: nobody
+    waits for any of its jobs."""
 
     token: str
     job_ids: tuple[str, ...]
     est_tokens: int = 0
+    backfill: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 // Gives the planned leases: a lease node each, their jobs to `processing`.
-// parameters: leases [{token, ids, requests, est_tokens, texts}], owner, deadline_ms (until work must have started),
+// parameters: leases [{token, ids, requests, est_tokens, texts, backfill (true or null)}], owner, deadline_ms (until work must have started),
 //             turn, probe (true, or null: not a probe), now (epoch ms)
 // rows:       token, ids (those really given)
 // locks:      control (held by the caller), then jobs in the order given
@@ -9,7 +9,7 @@ WITH c
 UNWIND $leases AS lease
 CREATE (:EmbedLease {token: lease.token, owner: $owner, leased_at: $now, lock_until: $now + $deadline_ms,
   open: true, jobs: size(lease.ids), left: size(lease.ids), requests: lease.requests, est_tokens: lease.est_tokens,
-  probe: $probe, texts: lease.texts, _lock: true})
+  probe: $probe, texts: lease.texts, backfill: lease.backfill, _lock: true})
 WITH lease
 UNWIND lease.ids AS id
 MATCH (j:EmbedJob {id: id})

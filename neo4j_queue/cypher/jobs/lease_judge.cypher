@@ -4,7 +4,7 @@
 //             start that began in time is committed by then), probe_ms (a probe has its answer by then), texts (are
 //             they wanted?), mark (fingerprint of the caller's settings; null = not compared), now
 // rows:       one: now, seq, turn, halted, paused_until, trouble, trouble_rounds, probing (a probe is open), slots,
-//             open_leases (live ones), spent_requests, spent_tokens, found_requests, found_tokens (per minute, by the provider),
+//             open_leases (live ones), open_backfills (of them), spent_requests, spent_tokens, found_requests, found_tokens (per minute, by the provider),
 //             minute_requests, minute_tokens (spent of them), token_factor, query_at, texts (of each live lease that
 //             has any in hand), displaced (other settings are in force)
 // locks:      the control node. Whoever holds it is the only one who leases. Lock order of the whole database:
@@ -22,7 +22,7 @@ CALL (now) {
     CASE WHEN l.started_at IS NOT NULL THEN l.lock_until END AS sent_until
   WITH l, live, live OR coalesce(sent_until > now - $interval_ms, false) AS held,
     live OR coalesce(sent_until > now - $minute_ms, false) AS held_of_minute
-  RETURN count(CASE WHEN live THEN 1 END) AS open_leases,
+  RETURN count(CASE WHEN live THEN 1 END) AS open_leases, count(CASE WHEN live THEN l.backfill END) AS open_backfills,
     count(CASE WHEN live AND coalesce(l.started_at, l.leased_at) > now - $probe_ms THEN l.probe END) > 0 AS probing,
     coalesce(sum(CASE WHEN held THEN l.requests END), 0) AS held_requests,
     coalesce(sum(CASE WHEN held THEN l.est_tokens END), 0) AS held_tokens,
@@ -46,7 +46,7 @@ CALL (now) {
 }
 RETURN now, c.seq AS seq, coalesce(c.turn, 0) AS turn, coalesce(c.halted, false) AS halted,
   c.paused_until AS paused_until, c.trouble AS trouble, coalesce(c.trouble_rounds, 0) AS trouble_rounds, probing,
-  slots, open_leases,
+  slots, open_leases, open_backfills,
   held_requests + sent_requests AS spent_requests, held_tokens + sent_tokens AS spent_tokens,
   CASE WHEN found THEN c.found_requests END AS found_requests,
   CASE WHEN found THEN c.found_tokens END AS found_tokens,
