@@ -151,6 +151,14 @@ def health(
         workers=workers,
         broker=broker,
         disagreement=None if split is None else str(split),
+        pause=None
+        if status.paused_until is None
+        else ((status.paused_until - status.now) / 1000, status.pause_reason),
+        request_limit=settings.embedding_rate_limit_tokens,
+        oldest_due_s=status.oldest_pending_seconds,
+        success_s_ago=None
+        if window.last_success_at is None
+        else (status.now - window.last_success_at) / 1000,
     )
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
     if json:

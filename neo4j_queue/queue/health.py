@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import StrEnum
 
 import structlog
@@ -20,6 +21,18 @@ DEGRADED_STREAK = 5
 CRITICAL_STREAK = 10
 DEGRADED_RATE = 0.5
 RATE_NEEDS = 10
+# A window whose last verdict is an hour old says nothing of now: what made it may be repaired, and nobody tries.
+WINDOW_AGES_MS = 3_600_000
+# So many rests in a row because of a rate limit, by our own rests half a minute without an answer, are no limit that
+# passes by itself.
+RATE_LIMIT_ROUNDS = 5
+# A success after so many failures in a row is told, also where they were too few to change the state.
+RECOVERY_STREAK = 3
+# A pause of five minutes is longer than any rest after an outage or a rate limit of a minute.
+LONG_PAUSE_S = 300.0
+# Due jobs start within a second of a free slot. When the oldest waits for ten minutes and no vector was made in them,
+# something stands still that no verdict shows.
+STANDSTILL_S = 600.0
 
 OK = "ok"
 
@@ -56,10 +69,11 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class HealthChange:
-    """A transition, which gets one log line."""
+    """A transition, or the end of a short streak of failures (`recovered`: how many); it gets one log line."""
 
     before: HealthState
     after: Health
+    recovered: int = 0
 
 
 def judge(
@@ -68,24 +82,30 @@ def judge(
     halted: bool = False,
     halted_reason: str | None = None,
     trouble: str | None = None,
+    trouble_rounds: int = 0,
     pause_reason: str | None = None,
     last_success_at: int | None = None,
+    aged: bool = False,
 ) -> Health:
-    """The health of a window (newest verdict first). `trouble`: why the queue rests because of the provider."""
+    """The health of a window (newest verdict first). `trouble`: why the queue rests because of the provider;
+    `trouble_rounds`: its rests in a row. `aged`: the window is too old to say anything of now."""
     streak = next((i for i, verdict in enumerate(verdicts) if verdict == OK), len(verdicts))
     failures = [verdict for verdict in verdicts if verdict != OK]
     rate = 1 - len(failures) / len(verdicts) if verdicts else None
     state, reasons = HealthState.HEALTHY, []
-    if rate is not None and len(verdicts) >= RATE_NEEDS and rate < DEGRADED_RATE:
+    if not aged and rate is not None and len(verdicts) >= RATE_NEEDS and rate < DEGRADED_RATE:
         state = HealthState.DEGRADED
         reasons.append(f"only {rate:.0%} of the last {len(verdicts)} attempts succeeded")
-    if streak >= DEGRADED_STREAK:
+    if not aged and streak >= DEGRADED_STREAK:
         state = HealthState.CRITICAL if streak >= CRITICAL_STREAK else HealthState.DEGRADED
         reasons.append(f"{streak} failures in a row")
     if trouble in PROBED:
         # Nothing is embedded, and a quota that is used up leaves no verdict.
         state = state if state is HealthState.CRITICAL else HealthState.DEGRADED
         reasons.append(f"at rest, a probe goes out by itself: {pause_reason or trouble}")
+    elif trouble is not None and trouble_rounds >= RATE_LIMIT_ROUNDS:
+        state = state if state is HealthState.CRITICAL else HealthState.DEGRADED
+        reasons.append(f"rate limited {trouble_rounds} times in a row: {pause_reason or trouble}")
     if halted:
         state = HealthState.CRITICAL
         reasons.append(f"halted: {halted_reason or 'no reason given'}")
@@ -101,14 +121,34 @@ def judge(
 
 
 def observed(
-    found: Health, *, unfinished: int, workers: int, broker: str | None, disagreement: str | None = None
+    found: Health,
+    *,
+    unfinished: int,
+    workers: int,
+    broker: str | None,
+    disagreement: str | None = None,
+    pause: tuple[float, str | None] | None = None,
+    request_limit: int | None = None,
+    oldest_due_s: float | None = None,
+    success_s_ago: float | None = None,
 ) -> Health:
-    """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), and workers
-    that disagree with one another (`disagreement`: how).
+    """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
+    disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
+    due jobs that wait while no vector is made (`success_s_ago` None = never).
 
     A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
     """
     reasons = []
+    if (
+        pause is not None
+        and pause[0] > LONG_PAUSE_S
+        and not any(str(pause[1]) in why for why in found.reasons)
+    ):
+        reasons.append(
+            f"paused for another {timedelta(seconds=round(pause[0]))}: {pause[1] or 'no reason given'}"
+        )
+    if request_limit == 0:
+        reasons.append("no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0")
     if unfinished and not workers:
         reasons.append(
             f"{unfinished:,} jobs to do and no embed worker answered lately: one is missing "
@@ -118,6 +158,12 @@ def observed(
         reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
     if disagreement is not None:
         reasons.append(disagreement)
+    quiet = success_s_ago is None or success_s_ago > STANDSTILL_S
+    if not (reasons or found.reasons) and oldest_due_s is not None and oldest_due_s > STANDSTILL_S and quiet:
+        reasons.append(
+            f"jobs have been due for {timedelta(seconds=round(oldest_due_s))}, and no vector was made in the last "
+            f"{STANDSTILL_S / 60:.0f} minutes"
+        )
     if not reasons:
         return found
     state = HealthState.DEGRADED if found.state is HealthState.HEALTHY else found.state
@@ -137,20 +183,31 @@ def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> 
     row = the_row(recorded)
     health = _judged(row)
     before = HealthState(row["state"])
-    if health.state is before:
-        return None
-    rows(tx, statement("health/set_state"), state=str(health.state))
-    return HealthChange(before, health)
+    if health.state is not before:
+        rows(tx, statement("health/set_state"), state=str(health.state))
+        return HealthChange(before, health)
+    recovered = _streak_ended(verdicts, row["verdicts"][len(newest) :])
+    return HealthChange(before, health, recovered) if recovered >= RECOVERY_STREAK else None
 
 
-def read(database: Database) -> Health:
+def _streak_ended(verdicts: Sequence[str], older: Sequence[str]) -> int:
+    """The failures in a row that the first success among `verdicts` (oldest first) ended; `older`: newest first."""
+    if OK not in verdicts:
+        return 0
+    return verdicts.index(OK) + next((n for n, verdict in enumerate(older) if verdict == OK), len(older))
+
+
+def read(database: Database, now: int | None = None) -> Health:
     """The health now; a halted queue is CRITICAL whatever the window shows."""
-    return _judged(the_row(database.read(statement("health/read"))))
+    return _judged(the_row(database.read(statement("health/read"), now=now)))
 
 
 def announce(change: HealthChange | None) -> None:
-    """Logs a transition."""
+    """Logs a transition, or a recovery."""
     if change is None:
+        return
+    if change.after.state is change.before:
+        log.info("embedding_recovered", failures_in_a_row=change.recovered, state=change.after.state)
         return
     log.log(
         LEVEL[change.after.state],
@@ -170,6 +227,8 @@ def _judged(row: Record) -> Health:
         halted=row["halted"],
         halted_reason=row["halted_reason"],
         trouble=row["trouble"],
+        trouble_rounds=row["trouble_rounds"],
         pause_reason=row["pause_reason"],
         last_success_at=row["last_success_at"],
+        aged=row["last_verdict_at"] is not None and row["now"] - row["last_verdict_at"] > WINDOW_AGES_MS,
     )

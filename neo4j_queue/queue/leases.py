@@ -169,7 +169,7 @@ class QueueStatus:
     """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`.
 
     `locked_seconds`: the time after which every job that is `processing` now is free again, unless its worker extends
-    its lock. None = no lease is open.
+    its lock. None = no lease is open. `now`: when this was, epoch ms by the server's clock.
     """
 
     pending: int
@@ -186,6 +186,7 @@ class QueueStatus:
     pause_reason: str | None
     workers: tuple[Worker, ...]
     locked_seconds: float | None = None
+    now: int = 0
 
     @property
     def unfinished(self) -> int:

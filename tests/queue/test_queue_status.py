@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, FaultKind
 from neo4j_queue.jobs import Status
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, health
 from neo4j_queue.queue.health import HealthState
 from neo4j_queue.queue.leases import QueueStatus
 from neo4j_queue.settings import Settings
@@ -299,6 +299,49 @@ def test_a_rate_limit_is_no_change_of_health(queue: EmbedQueue) -> None:
     with capture_logs() as logs:
         queue.control.provider_failed(work.token, work.ids, fault(kind=FaultKind.RATE_LIMIT), to_open=1)
     assert changes(logs) == []
+
+
+@pytest.mark.parametrize(("failed", "lines"), [(1, 0), (2, 0), (3, 1), (4, 1)])
+def test_a_success_after_a_short_streak_is_a_recovery_in_the_log(
+    queue: EmbedQueue, failed: int, lines: int
+) -> None:
+    """Too short to change the state. Fails without `_streak_ended`: below five failures there is no line."""
+    queue.enqueue(requests(failed + 1))
+    work = running(queue)
+    with capture_logs() as logs:
+        for job in work.jobs[:failed]:
+            health.announce(queue.fail(work.token, failures([job])).health)
+        health.announce(queue.complete(work.token, [work.jobs[-1].id]).health)
+    told = [line for line in logs if line["event"] == "embedding_recovered"]
+    assert [(line["failures_in_a_row"], line["log_level"]) for line in told] == [(failed, "info")] * lines
+    assert changes(logs) == []
+
+
+def test_a_rate_limit_that_does_not_pass_is_a_change_of_health(queue: EmbedQueue, clock: Clock) -> None:
+    """429 for ever: with the fifth rest in a row, and its end. Fails without `RATE_LIMIT_ROUNDS`."""
+    queue.enqueue(requests(1))
+    with capture_logs() as logs:
+        for _ in range(6):
+            work = running(queue)
+            queue.control.provider_failed(work.token, work.ids, fault(kind=FaultKind.RATE_LIMIT), to_open=1)
+            queue.release(work.token, work.ids)
+            clock.advance(61_000)
+        work = running(queue)
+        queue.control.provider_works(work.token)
+    assert [line["state"] for line in changes(logs)] == ["DEGRADED", "HEALTHY"]
+    assert changes(logs)[0]["reasons"][0].startswith("rate limited 5 times in a row: rate_limit: ")
+
+
+def test_failures_of_last_night_are_no_outage_now(queue: EmbedQueue, clock: Clock) -> None:
+    """Fails without `last_verdict_at`: CRITICAL until somebody needs a vector."""
+    queue.enqueue(requests(10))
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs, ErrorCategory.PERMANENT))
+    assert queue.health().state == HealthState.CRITICAL
+    clock.advance(health.WINDOW_AGES_MS)
+    assert queue.health().state == HealthState.CRITICAL
+    clock.advance(1)
+    assert queue.health().state == HealthState.HEALTHY
 
 
 def test_the_window_keeps_the_last_hundred(queue: EmbedQueue, jobs_db: Database) -> None:

@@ -1,5 +1,7 @@
 """What a window of verdicts says. The rules are those of the contract."""
 
+from typing import Any
+
 import pytest
 
 from neo4j_queue.queue.health import OK, HealthState, judge, observed
@@ -97,3 +99,54 @@ def test_workers_that_disagree_are_no_health(verdicts: str, state: str, reasons:
     )
     assert health.state == state
     assert set(reasons) <= set(health.reasons)
+
+
+@pytest.mark.parametrize(("verdicts", "aged"), [("x" * 12, False), ("x" * 12, True), ("x.xxx" * 5, True)])
+def test_a_window_that_is_too_old_says_nothing_of_now(verdicts: str, aged: bool) -> None:
+    """Ten failures at night are no outage in the morning: what was wrong may be repaired, and nobody has tried. The
+    figures stay. Fails without `aged` in `judge`."""
+    health = judge(window(verdicts), aged=aged)
+    assert (health.state == HealthState.HEALTHY) is aged
+    assert (health.reasons == ()) is aged
+    assert health.error_patterns
+
+
+@pytest.mark.parametrize(
+    ("rounds", "state"), [(1, "HEALTHY"), (4, "HEALTHY"), (5, "DEGRADED"), (50, "DEGRADED")]
+)
+def test_a_rate_limit_that_does_not_pass_is_no_health(rounds: int, state: str) -> None:
+    """Nothing is embedded, and no verdict says so. Fails without `RATE_LIMIT_ROUNDS`."""
+    health = judge([], trouble="rate_limit", trouble_rounds=rounds, pause_reason="rate_limit: 429")
+    assert health.state == state
+    assert bool(health.reasons) is (state != "HEALTHY")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"pause": (2_592_000.0, "holidays")}, "paused for another 30 days, 0:00:00: holidays"),
+        ({"pause": (301.0, None)}, "paused for another 0:05:01: no reason given"),
+        ({"pause": (300.0, "429")}, None),
+        ({"request_limit": 0}, "no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0"),
+        ({"request_limit": 1}, None),
+        (
+            {"oldest_due_s": 601.0},
+            "jobs have been due for 0:10:01, and no vector was made in the last 10 minutes",
+        ),
+        ({"oldest_due_s": 601.0, "success_s_ago": 599.0}, None),
+        ({"oldest_due_s": 86_400.0, "success_s_ago": 1.0}, None),
+        ({"oldest_due_s": 599.0, "success_s_ago": 86_400.0}, None),
+    ],
+)
+def test_what_stands_still_says_why(more: dict[str, Any], reason: str | None) -> None:
+    """No verdict shows it: a pause by a person, a limit of nothing, and whatever else keeps due jobs waiting. A long
+    queue that drains is healthy. Each line fails without its reason in `observed`."""
+    health = observed(judge(window(".")), unfinished=5, workers=1, broker=None, **more)
+    assert health.reasons == (() if reason is None else (reason,))
+    assert health.state == ("HEALTHY" if reason is None else "DEGRADED")
+
+
+def test_a_pause_that_is_a_reason_already_is_not_told_twice() -> None:
+    resting = judge([], trouble="quota", trouble_rounds=3, pause_reason="quota: 402")
+    health = observed(resting, unfinished=5, workers=1, broker=None, pause=(3_000.0, "quota: 402"))
+    assert health.reasons == resting.reasons
