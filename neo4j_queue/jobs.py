@@ -6,11 +6,9 @@ Property names and words are those of the jobs database (docs/reference/jobs-dat
 from dataclasses import dataclass
 from enum import StrEnum
 
-# What nobody waits for: sweeps, `enqueue --all` and `--missing`, new generations. An edit raises it.
+# For work that no person waits for: sweeps, `enqueue --all` and `--missing`, new generations. An edit raises it.
 PRIORITY_BACKFILL = 0
 PRIORITY_DEFAULT = 1
-# Of what nobody waits for: sweeps and backfills. An edit of a person goes first.
-PRIORITY_BACKFILL = 0
 PRIORITY_HIGHEST = 9
 # In the order in which they are leased.
 PRIORITIES = tuple(range(PRIORITY_HIGHEST, -1, -1))

@@ -54,6 +54,13 @@ def limit(value: object) -> int | None:
     return _number("limit", value, 1, None, "a whole number, 1 or more")
 
 
+def flag(name: str, value: object) -> bool:
+    """A yes or a no."""
+    if not isinstance(value, bool):
+        raise BadArgument(name, "true or false", value)
+    return value
+
+
 def seconds(value: object) -> float:
     """How long a pause is to last, a number or a numeric string."""
     try:

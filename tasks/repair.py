@@ -99,8 +99,9 @@ def pause(seconds: float | str, reason: str = "by hand") -> Summary:
 
 
 @by_hand
-def resume() -> Summary:
-    """Ends halt and pause."""
-    halted, paused = switches.resume(resources.queue())
+def resume(halt: bool = True, pause: bool = True) -> Summary:
+    """Ends the halt, the pause, or both (without arguments), and with both the trouble with the provider."""
+    both = arguments.flag("halt", halt), arguments.flag("pause", pause)
+    ended = switches.resume(resources.queue(), halt=both[0], pause=both[1])
     resources.nudge()()
-    return {"was_halted": halted, "was_paused": paused}
+    return {"was_halted": ended.halted, "was_paused": ended.paused, "was_in_trouble": ended.troubled}

@@ -52,26 +52,41 @@ def pause(
 
 
 def resume(
+    halt: Annotated[bool, typer.Option("--halt", help="End a halt; a pause goes on.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="End a pause; a halt goes on.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """End a halt or a pause.
+    """End a halt and a pause, and try a provider that is at rest again at once.
 
     \b
     Examples:
       neo4j-queue resume
+      neo4j-queue resume --pause
     """
     from neo4j_queue.queue import switches
 
     with session.open_queue() as queue:
-        halted, paused = switches.resume(queue)
-    if halted or paused:
+        both = halt == pause
+        ended = switches.resume(queue, halt=halt or both, pause=pause or both)
+        state = queue.control.state()
+    if any(ended):
         session.nudge()
     if json:
-        output.print_json({"was_halted": halted, "was_paused": paused})
-    elif halted or paused:
-        print(f"The queue goes on (it was {'halted' if halted else 'paused'}).")
+        output.print_json(
+            {"was_halted": ended.halted, "was_paused": ended.paused, "was_in_trouble": ended.troubled}
+        )
+        return
+    was = ("halted", "paused", "waiting for the provider")
+    if any(ended):
+        print(
+            f"Ended: the queue was {' and '.join(word for word, yes in zip(was, ended, strict=True) if yes)}."
+        )
     else:
         print("Nothing to do: the queue was neither halted nor paused.")
+    if state.halted:
+        print(f"It is still halted: {state.halted_reason}")
+    if state.paused:
+        print(f"It is still paused until {output.iso(state.paused_until)}: {state.pause_reason}")
 
 
 def cleanup(

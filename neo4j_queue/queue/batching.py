@@ -61,7 +61,7 @@ class Candidate:
 
     @property
     def backfill(self) -> bool:
-        """True if nobody waits for it."""
+        """True if no person waits for it."""
         return self.priority <= PRIORITY_BACKFILL
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
@@ -29,6 +30,14 @@ class ControlState:
     def paused(self) -> bool:
         """True while a pause is in force."""
         return self.paused_until is not None and self.paused_until > self.now
+
+
+class Resumed(NamedTuple):
+    """What `resume` ended: a halt, a pause, trouble with the provider."""
+
+    halted: bool
+    paused: bool
+    troubled: bool
 
 
 class Control:
@@ -59,12 +68,14 @@ class Control:
             self._tell_health()
         return bool(row["changed"])
 
-    def resume(self) -> tuple[bool, bool]:
-        """Ends halt and pause; says whether there was a halt, and whether there was a pause."""
-        row = the_row(self._database.write(statement("control/resume"), now=self._now()))
-        # Also without halt and pause in force: the provider may have been waiting for its probe.
+    def resume(self, *, halt: bool = True, pause: bool = True) -> Resumed:
+        """Ends the halt, the pause, or both; with both it also forgets the trouble with the provider, which would let
+        out a probe first. Says what it ended."""
+        ended = the_row(
+            self._database.write(statement("control/resume"), halt=halt, pause=pause, now=self._now())
+        )
         self._tell_health()
-        return bool(row["halted"]), bool(row["paused"])
+        return Resumed(**ended.data())
 
     def provider_failed(
         self, token: str, ids: Sequence[str], fault: Fault, *, to_open: int

@@ -24,7 +24,7 @@ from neo4j_queue.queue.batching import Bounds
 from neo4j_queue.queue.budget import RateBudget, RateLimits
 from neo4j_queue.queue.census import Census
 from neo4j_queue.queue.clock import Clock, server_clock
-from neo4j_queue.queue.control import Control
+from neo4j_queue.queue.control import Control, Resumed
 from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, key_of, merged, one_for_each, pages
 from neo4j_queue.queue.lease import LeaseTransaction
 from neo4j_queue.queue.leases import (
@@ -149,7 +149,7 @@ class EmbedQueue:
         try:
             return self.database.transaction(leasing.run)
         except IncompleteCommit:
-            # The answer to the commit was lost: the tokens, which nobody else can have drawn, tell.
+            # The answer to the commit was lost: the tokens, which no other call can have drawn, tell.
             given = tuple(
                 lease
                 for lease in leasing.planned
@@ -313,9 +313,9 @@ class EmbedQueue:
         """See `Control.halt`."""
         return self.control.halt(reason)
 
-    def resume(self) -> tuple[bool, bool]:
+    def resume(self, *, halt: bool = True, pause: bool = True) -> Resumed:
         """See `Control.resume`."""
-        return self.control.resume()
+        return self.control.resume(halt=halt, pause=pause)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -337,11 +337,12 @@ class EmbedQueue:
             pause_reason=control.pause_reason if control.paused else None,
             workers=tuple(self.census.workers()),
             locked_seconds=None if last_lock is None else max(0, last_lock - row["now"]) / 1000,
+            now=row["now"],
         )
 
     def health(self) -> health.Health:
         """See `health.read`."""
-        return health.read(self.database)
+        return health.read(self.database, self._clock())
 
     def jobs(
         self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50

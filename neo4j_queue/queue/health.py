@@ -21,7 +21,7 @@ DEGRADED_STREAK = 5
 CRITICAL_STREAK = 10
 DEGRADED_RATE = 0.5
 RATE_NEEDS = 10
-# A window whose last verdict is an hour old says nothing of now: what made it may be repaired, and nobody tries.
+# A window whose last verdict is an hour old says nothing of now: its cause may be repaired, and no job has tried.
 WINDOW_AGES_MS = 3_600_000
 # So many rests in a row because of a rate limit, by our own rests half a minute without an answer, are no limit that
 # passes by itself.

@@ -23,8 +23,8 @@ class LeasedJob:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never issued twice. `backfill`: nobody
-    waits for any of its jobs."""
+    """One dispatched batch. `token` is the fence: `<seq>-<8 random hex digits>`, never issued twice. `backfill`: no
+    person waits for any of its jobs."""
 
     token: str
     job_ids: tuple[str, ...]

@@ -1,6 +1,7 @@
 """Pause and resume by a person, from the command line or by a task; each act is a line in the log."""
 
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue.control import Resumed
 from neo4j_queue.queue.embed_queue import EmbedQueue
 
 log = get_logger()
@@ -16,9 +17,11 @@ def pause(queue: EmbedQueue, seconds: float, reason: str) -> int:
     return until
 
 
-def resume(queue: EmbedQueue) -> tuple[bool, bool]:
-    """Ends halt and pause; returns whether there was a halt, and whether there was a pause."""
-    halted, paused = queue.resume()
-    if halted or paused:
-        log.info("queue_resumed", was_halted=halted, was_paused=paused)
-    return halted, paused
+def resume(queue: EmbedQueue, *, halt: bool = True, pause: bool = True) -> Resumed:
+    """Ends the halt, the pause, or both, and with both the trouble with the provider; returns what it ended."""
+    ended = queue.resume(halt=halt, pause=pause)
+    if any(ended):
+        log.info(
+            "queue_resumed", was_halted=ended.halted, was_paused=ended.paused, was_in_trouble=ended.troubled
+        )
+    return ended

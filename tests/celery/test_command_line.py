@@ -115,7 +115,11 @@ def test_pause_and_resume_act_and_say_so(world: World, run: Run) -> None:
     until = run("pause", "3600", "--reason", "maintenance", "--json")["paused_until"]
     assert run("status", "--json")["paused_until"] == until
     assert "maintenance" in run("status")
-    assert run("resume", "--json") == {"was_halted": False, "was_paused": True}
+    assert run("resume", "--json") == {
+        "was_halted": False,
+        "was_paused": True,
+        "was_in_trouble": False,
+    }
     assert world.queue.status().paused_until is None
     assert "Nothing to do" in run("resume")
 

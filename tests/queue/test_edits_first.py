@@ -1,4 +1,4 @@
-"""Edits before backfills: what nobody waits for leaves places and a share of the budget to what somebody does."""
+"""Edits before backfills: backfills leave places and a share of the budget to them."""
 
 from itertools import pairwise
 

@@ -8,6 +8,7 @@ import redis
 from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
+from neo4j_queue.errors import FaultKind
 from neo4j_queue.jobs import PRIORITIES
 from neo4j_queue.pauses import LONGEST_S
 from neo4j_queue.queue import EmbedQueue
@@ -17,6 +18,7 @@ from tasks import census, resources, upkeep
 from tests.queue.scenery import (
     Clock,
     all_jobs,
+    fault,
     leased,
     make_jobs,
     request,
@@ -149,8 +151,8 @@ def test_a_halted_queue_leases_and_starts_nothing_until_it_is_resumed(
     status = queue.status()
     assert (status.halted, status.halted_reason) == (True, "bad key")
     assert queue.release(waiting.token, waiting.job_ids) == len(waiting.job_ids)
-    assert queue.resume() == (True, False)
-    assert queue.resume() == (False, False)
+    assert queue.resume() == (True, False, False)
+    assert queue.resume() == (False, False, False)
     assert queue.status().halted_reason is None
     assert running(queue).jobs
     assert {job["attempts"] for job in all_jobs(jobs_db).values()} == {0}
@@ -185,8 +187,39 @@ def test_a_pause_is_a_time_of_at_most_a_year(queue: EmbedQueue, seconds: float) 
 def test_resume_ends_a_pause_at_once(queue: EmbedQueue) -> None:
     queue.enqueue(requests(1))
     queue.pause(3_600, "quota")
-    assert queue.resume() == (False, True)
+    assert queue.resume() == (False, True, False)
     assert leased(queue).leases
+
+
+@pytest.mark.parametrize("ended", ["halt", "pause"])
+def test_a_halt_or_a_pause_may_be_ended_alone(queue: EmbedQueue, ended: str) -> None:
+    """Fails without the conditions in `control/resume`: both end."""
+    queue.enqueue(requests(1))
+    queue.halt("bad key")
+    queue.pause(3_600, "maintenance")
+    done = queue.resume(halt=ended == "halt", pause=ended == "pause")
+    assert done == (ended == "halt", ended == "pause", False)
+    status = queue.status()
+    assert status.halted is (ended == "pause")
+    assert status.halted_reason == ("bad key" if ended == "pause" else None)
+    assert (status.pause_reason == "maintenance") is (ended == "halt")
+    assert queue.lease("w1", batches=1).reason == ("halted" if ended == "pause" else "paused")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_trouble_without_a_pause_in_force_is_ended_and_told(
+    queue: EmbedQueue, clock: Clock, alone: bool
+) -> None:
+    """Its rest is over, and one probe at a time goes out. Fails without `troubled`: "nothing to do", though all workers
+    may go on. A neighbour: ending a pause alone keeps the trouble, so that a probe goes first."""
+    queue.enqueue(requests(9))
+    work = running(queue)
+    queue.control.provider_failed(work.token, work.ids, fault(kind=FaultKind.OUTAGE), to_open=1)
+    queue.release(work.token, work.ids)
+    clock.advance(60_000)
+    assert queue.resume(halt=not alone) == (False, False, not alone)
+    (lease,) = leased(queue).leases
+    assert len(lease.job_ids) == (1 if alone else 9)
 
 
 def test_what_runs_may_end_while_the_queue_is_halted(queue: EmbedQueue) -> None:

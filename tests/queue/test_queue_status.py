@@ -318,7 +318,7 @@ def test_a_success_after_a_short_streak_is_a_recovery_in_the_log(
 
 
 def test_a_rate_limit_that_does_not_pass_is_a_change_of_health(queue: EmbedQueue, clock: Clock) -> None:
-    """429 for ever: with the fifth rest in a row, and its end. Fails without `RATE_LIMIT_ROUNDS`."""
+    """Nothing but 429: with the fifth rest in a row, and its end. Fails without `RATE_LIMIT_ROUNDS`."""
     queue.enqueue(requests(1))
     with capture_logs() as logs:
         for _ in range(6):
@@ -333,7 +333,7 @@ def test_a_rate_limit_that_does_not_pass_is_a_change_of_health(queue: EmbedQueue
 
 
 def test_failures_of_last_night_are_no_outage_now(queue: EmbedQueue, clock: Clock) -> None:
-    """Fails without `last_verdict_at`: CRITICAL until somebody needs a vector."""
+    """Fails without `last_verdict_at`: CRITICAL until the next success."""
     queue.enqueue(requests(10))
     work = running(queue)
     queue.fail(work.token, failures(work.jobs, ErrorCategory.PERMANENT))

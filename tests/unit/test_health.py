@@ -103,7 +103,7 @@ def test_workers_that_disagree_are_no_health(verdicts: str, state: str, reasons:
 
 @pytest.mark.parametrize(("verdicts", "aged"), [("x" * 12, False), ("x" * 12, True), ("x.xxx" * 5, True)])
 def test_a_window_that_is_too_old_says_nothing_of_now(verdicts: str, aged: bool) -> None:
-    """Ten failures at night are no outage in the morning: what was wrong may be repaired, and nobody has tried. The
+    """Ten failures at night are no outage in the morning: the cause may be repaired, and no job has tried. The
     figures stay. Fails without `aged` in `judge`."""
     health = judge(window(verdicts), aged=aged)
     assert (health.state == HealthState.HEALTHY) is aged

@@ -42,7 +42,8 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("force_generate_embedding", [123], {}, "entity_name: a text, not 123"),
     ("force_generate_embedding", [["Ada"]], {}, "entity_name: a text, not ['Ada']"),
     ("release", [], {}, "missing a required argument: 'job_ids': release(job_ids)"),
-    ("resume", [1], {}, "too many positional arguments: resume()"),
+    ("resume", [1], {}, "halt: true or false, not 1"),
+    ("resume", [True, False, 1], {}, "too many positional arguments: resume(halt, pause)"),
     (
         "retry_failed",
         [],
