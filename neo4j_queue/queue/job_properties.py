@@ -47,7 +47,8 @@ PROPERTIES = (
     _property("status", Requeued.RESET, *_NEW, *_GIVEN_BACK, "lease_grant", "complete"),
     _property("available_at", Requeued.RESET, *_NEW, "fail", "release"),
     _property("attempts", Requeued.RESET, *_NEW, "fail"),
-    _property("crashes", Requeued.RESET, *_NEW, "recover_jobs"),
+    _property("crashes", Requeued.RESET, *_NEW, "recover_jobs", "fail"),
+    _property("crashed_at", Requeued.REMOVED, *_AS_NEW, "recover_jobs", "fail"),
     # By the request that queues it again. A retry has no request: the job keeps those of its last one.
     _property("max_attempts", Requeued.RESET, "enqueue", "requeue"),
     _property("est_tokens", Requeued.RESET, "enqueue", "requeue"),

@@ -9,6 +9,10 @@ from neo4j_queue.queue.leases import RecoveredJob, WorkerAnswer
 from neo4j_queue.queue.orphans import StartedLease, orphans
 from neo4j_queue.settings import Settings
 
+# An hour after its last crash a job has none, at least ten locks: one that kills its workers does so within a lock or two.
+# Else workers that are preempted, or outages of the jobs database, would fail innocent jobs in the course of weeks.
+HEAL_MS = 3_600_000
+HEAL_LOCKS = 10
 # Jobs per transaction: their locks are held for well under a second, so no settlement waits for long.
 PAGE = 1_000
 
@@ -75,6 +79,7 @@ class Locks:
                 statement("jobs/recover_jobs"),
                 limit=PAGE,
                 max_crashes=self._settings.embed_job_max_crashes,
+                heal_ms=max(HEAL_MS, HEAL_LOCKS * self._settings.embed_job_lock_duration_ms),
                 unlocked=unlocked,
                 now=self._now(),
             )

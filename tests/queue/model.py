@@ -278,6 +278,7 @@ class QueueModel:
 
     def _fail(self, job: Job, category: str) -> None:
         job.attempts += 1
+        job.crashes = 0
         job.error_category = category
         if category == "PERMANENT" or job.attempts >= self.rules.max_attempts:
             job.ended("failed", self.now)

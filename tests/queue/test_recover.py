@@ -7,12 +7,14 @@ import pytest
 from neo4j_queue.database import Database
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.embed_queue import PAGE
+from neo4j_queue.queue.locks import HEAL_MS
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     BEGINNING,
     Clock,
     CountingDatabase,
     all_jobs,
+    failures,
     leased,
     make_jobs,
     request,
@@ -89,6 +91,47 @@ def test_a_job_that_loses_more_workers_than_the_limit_fails(
     assert (job["status"], job["failure_reason"], job["attempts"]) == ("failed", "worker_lost", 0)
     assert job["processed_at"] == clock.now
     assert queue.recover_stale() == []
+
+
+@pytest.mark.parametrize(("pause_ms", "failed"), [(HEAL_MS - LOCK_MS - 1, True), (HEAL_MS, False)])
+def test_crashes_of_long_ago_count_no_more(
+    make_queue: Callable[..., EmbedQueue], clock: Clock, pause_ms: int, failed: bool
+) -> None:
+    """Preempted workers, or outages of the jobs database: a job that kills its workers does so again at once. Fails
+    without `heal_ms`: innocent jobs end as `worker_lost`. The lock here is 100 s, so an hour heals."""
+    queue = make_queue(embed_job_max_crashes=2)
+    queue.enqueue(request())
+    for _ in range(3):
+        running(queue)
+        clock.advance(LOCK_MS + 1)
+        (recovered,) = queue.recover_stale()
+        clock.advance(pause_ms)
+    assert recovered.failed is failed
+    assert recovered.crashes == (3 if failed else 1)
+
+
+def test_a_verdict_forgets_the_crashes(queue: EmbedQueue, jobs_db: Database, clock: Clock) -> None:
+    """The worker lived. Fails without `j.crashes = 0` in `jobs/fail`."""
+    queue.enqueue(request())
+    running(queue)
+    clock.advance(LOCK_MS + 1)
+    queue.recover_stale()
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs))
+    (job,) = all_jobs(jobs_db).values()
+    assert (job["attempts"], job["crashes"], "crashed_at" in job) == (1, 0, False)
+
+
+def test_a_release_keeps_the_crashes(queue: EmbedQueue, jobs_db: Database, clock: Clock) -> None:
+    """A neighbour: a rate limit or a shutdown before the text was embedded proves nothing about it."""
+    queue.enqueue(request())
+    running(queue)
+    clock.advance(LOCK_MS + 1)
+    queue.recover_stale()
+    work = running(queue)
+    queue.release(work.token, work.ids)
+    (job,) = all_jobs(jobs_db).values()
+    assert job["crashes"] == 1
 
 
 def test_a_job_that_is_processing_without_any_lock_is_taken_back(
