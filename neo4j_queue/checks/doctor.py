@@ -226,6 +226,10 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
     if (status.oldest_pending_seconds or 0) > OLD_PENDING_S:
         detail = f"{status.pending} jobs are due, the oldest for {status.oldest_pending_seconds:.0f} s"
         found.append(Finding("queue", Grade.WARNING, detail, "more workers, or a larger rate limit"))
+    if (behind_ms := queue.control.clock_set_back_ms()) > CLOCK_SKEW_S * 1000:
+        detail = f"the clock of the jobs database was set back by {behind_ms / 1000:.0f} s"
+        advice = "set the server's clock right: until then pauses, locks and back-offs last longer by as much"
+        found.append(Finding("queue", Grade.WARNING, detail, advice))
     if status.failed:
         advice = "`neo4j-queue jobs list --status failed` tells why, `neo4j-queue retry` tries again"
         found.append(Finding("queue", Grade.WARNING, f"{status.failed} jobs failed", advice))

@@ -102,6 +102,12 @@ class Control:
     def _tell_health(self) -> None:
         health.announce(self._database.transaction(lambda tx: health.record(tx, [], self._now())))
 
+    def clock_set_back_ms(self) -> int:
+        """How far the server's clock was set back since the last lease ended: a restore on another host, or a failover.
+        Pauses, locks and back-offs last longer by as much."""
+        row = the_row(self._database.read(statement("control/clock_set_back"), now=self._now()))
+        return int(row["behind_ms"])
+
     def provider_reported(self, report: ProviderReport) -> None:
         """Notes the limits that the provider names, and how it counts tokens."""
         self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())

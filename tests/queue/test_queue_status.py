@@ -351,3 +351,14 @@ def test_the_window_keeps_the_last_hundred(queue: EmbedQueue, jobs_db: Database)
     queue.fail(work.token, failures(work.jobs))
     health = queue.health()
     assert (health.verdicts, health.success_rate, health.consecutive_failures) == (100, 0.98, 2)
+
+
+@pytest.mark.parametrize("back_ms", [0, 1, 3_600_000])
+def test_a_clock_that_was_set_back_is_found(queue: EmbedQueue, clock: Clock, back_ms: int) -> None:
+    """A restore on another host, a failover to a leader with another clock."""
+    assert queue.control.clock_set_back_ms() == 0
+    queue.enqueue(requests(1))
+    work = running(queue)
+    queue.complete(work.token, work.ids)
+    clock.advance(-back_ms)
+    assert queue.control.clock_set_back_ms() == back_ms
