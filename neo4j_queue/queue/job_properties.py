@@ -63,6 +63,7 @@ PROPERTIES = (
         "complete",
         "start",
         "heartbeat",
+        "expire_lease",
     ),
     _property("leased_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant"),
     _property("started_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant", "start"),

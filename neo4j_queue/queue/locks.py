@@ -9,7 +9,7 @@ from neo4j_queue.queue.leases import RecoveredJob, WorkerAnswer
 from neo4j_queue.queue.orphans import StartedLease, orphans
 from neo4j_queue.settings import Settings
 
-# An hour after its last crash a job has none, at least ten locks: one that kills its workers does so within a lock or two.
+# An hour after its last crash (at least ten locks) a job has none: one that kills workers does so within a lock or two.
 # Else workers that are preempted, or outages of the jobs database, would fail innocent jobs in the course of weeks.
 HEAL_MS = 3_600_000
 HEAL_LOCKS = 10
