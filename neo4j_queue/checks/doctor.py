@@ -223,6 +223,8 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
     if status.paused_until is not None:
         advice = "it goes on by itself; `neo4j-queue resume` ends the pause now"
         found.append(Finding("queue", Grade.WARNING, f"paused: {status.pause_reason}", advice))
+    if (most := status.found_inputs) is not None:
+        found.append(_request_size(most, refused=status.inputs_refused))
     if (status.oldest_pending_seconds or 0) > OLD_PENDING_S:
         detail = f"{status.pending} jobs are due, the oldest for {status.oldest_pending_seconds:.0f} s"
         found.append(Finding("queue", Grade.WARNING, detail, "more workers, or a larger rate limit"))
@@ -244,6 +246,15 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
         "`celery -A tasks beat` who ask it"
     )
     return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]
+
+
+def _request_size(most: int, *, refused: bool) -> Finding:
+    if refused:
+        detail = f"it refuses requests of more than {most} texts, so that leases keep to that for a day"
+        return Finding("provider", Grade.WARNING, detail, f"set EMBED_BATCH_SIZE={most}")
+    detail = f"it did not answer requests of more than {most} texts in time: batches are smaller for a while"
+    advice = f"if that stays so, set EMBED_BATCH_SIZE={most}, or a longer EMBED_REQUEST_TIMEOUT_MS"
+    return Finding("provider", Grade.WARNING, detail, advice)
 
 
 def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:

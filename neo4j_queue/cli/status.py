@@ -93,6 +93,7 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         "paused": f"until {output.iso(state.paused_until)}: {state.pause_reason}"
         if state.paused_until
         else None,
+        "request size": _request_size(state),
         "pending": f"{state.pending:,}" + (f" (oldest due for {oldest})" if oldest else ""),
         "delayed": f"{state.delayed:,}" + (" (waiting for their back-off)" if state.delayed else ""),
         "processing": f"{state.processing:,} ({state.started:,} started{_given_back(state)})",
@@ -109,6 +110,18 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         return
     rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
     output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
+
+
+def _request_size(state: "QueueStatus") -> str | None:
+    """The bound on requests that was found out, with why."""
+    if state.found_inputs is None:
+        return None
+    why = (
+        "the provider refused more: set EMBED_BATCH_SIZE"
+        if state.inputs_refused
+        else "more were not answered in time; it grows again"
+    )
+    return f"at most {state.found_inputs:,} texts ({why})"
 
 
 def _given_back(state: "QueueStatus") -> str:

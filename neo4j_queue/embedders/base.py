@@ -71,6 +71,9 @@ class Embedder(Protocol):
         text may be blank.
         """
 
+    def reconnect(self) -> None:
+        """Sends the next requests on new connections; those under way keep theirs."""
+
     def close(self) -> None:
         """Closes the connections of this process; a later `embed` opens them again."""
 

@@ -42,6 +42,9 @@ class LocalEmbedder:
             pairs += zip(run, vectors.tolist(), strict=True)
         return Answer(validated(pairs, len(texts), LOCAL_DIMENSIONS))
 
+    def reconnect(self) -> None:
+        """There are no connections."""
+
     def close(self) -> None:
         """Does nothing: the model stays for the next embedder of the process."""
 

@@ -52,6 +52,9 @@ class MockEmbedder:
         vectors = [vector_of(text, self.dimensions) for text in texts]
         return Answer(vectors, total_tokens=sum(-(-len(text.encode()) // 4) for text in texts))
 
+    def reconnect(self) -> None:
+        """There are no connections."""
+
     def close(self) -> None:
         """Does nothing: there is no connection."""
 

@@ -136,6 +136,12 @@ class OpenAIEmbedder:
         # Not by the client's own method for embeddings: that one asks for base64 where nothing is asked for.
         return client.post("/embeddings", body=body, cast_to=httpx2.Response, options={"headers": headers})
 
+    def reconnect(self) -> None:
+        """See `Embedder.reconnect`. The old client closes when the requests of other threads have let go of it."""
+        with self._lock:
+            if self._pid == os.getpid():
+                self._client = None
+
     def close(self) -> None:
         """Closes this process's connections."""
         with self._lock:

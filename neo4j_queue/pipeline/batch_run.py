@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from neo4j_queue.errors import Fault
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
-from neo4j_queue.pipeline.provider_call import Sent
-from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, Settlement
+from neo4j_queue.pipeline.provider_call import FoundSize, Sent
+from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, PutOff, Settlement
 from neo4j_queue.queue.settle import SettleTransaction
 
 
@@ -67,13 +67,17 @@ class Ledger:
     # Jobs that failed while nothing passed: the fault may be the provider's or the graph's, and not theirs.
     unproven: set[str] = field(default_factory=set)
 
-    # The texts that superseded others, by entity, and the entities whose vector was found fresh.
+    # The texts that superseded others, by entity (none of a deleted one); the entities whose vector was found fresh.
     successors: dict[str, Sequence[EntityText]] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
 
     # By job id: the text that a vector was looked for, and whether the vector was had without a request.
     texts: dict[str, EntityText] = field(default_factory=dict)
     copied: dict[str, bool] = field(default_factory=dict)
+    # The most jobs that the next batch may hold, of jobs that stay open; jobs put off for a reason of their own.
+    max_batch: dict[str, int] = field(default_factory=dict)
+    put_off: dict[str, PutOff] = field(default_factory=dict)
+    found_size: FoundSize | None = None
     sent: Sent = field(default_factory=Sent)
     saved: Saved = field(default_factory=Saved)
 
@@ -86,15 +90,22 @@ class Ledger:
         del self.open[job.id]
         self.completed.append(Completion(job.id, outcome, self.copied.get(job.id, False)))
 
+    def gone(self, job: LeasedJob) -> None:
+        """The job is done, for its entity is deleted."""
+        self.complete(job, Outcome.ENTITY_DELETED)
+        self.successors.setdefault(job.entity_uid, ())
+
     def supersede(self, job: LeasedJob, current: Sequence[EntityText]) -> None:
         """The job is done, for the entity has these texts now."""
         self.complete(job, Outcome.SUPERSEDED)
         self.successors[job.entity_uid] = current
 
-    def fail(self, job: LeasedJob, fault: Fault, *, proven: bool = True) -> None:
+    def fail(
+        self, job: LeasedJob, fault: Fault, *, proven: bool = True, max_batch: int | None = None
+    ) -> None:
         """The job met a fault that counts an attempt. `proven`: what failed for it passed for others."""
         del self.open[job.id]
-        self.failed.append(Failure(job, fault))
+        self.failed.append(Failure(job, fault, max_batch))
         if not proven:
             self.unproven.add(job.id)
 
@@ -126,6 +137,16 @@ class BatchRun:
         """A run in which no job has a verdict yet."""
         by_id = {job.id: job for job in jobs}
         return cls(token, by_id, probe, began, Ledger(dict(by_id)))
+
+    @property
+    def last_attempt(self) -> bool:
+        """True if a failure is final for one of the jobs."""
+        return any(job.attempts + 1 >= job.max_attempts for job in self.jobs.values())
+
+    @property
+    def whole(self) -> bool:
+        """True if the batch is as large as the limits and the jobs that are due make it."""
+        return all(job.max_batch is None for job in self.jobs.values())
 
     def summary(self, settlement: Settlement, duration_ms: int, *, queued: bool) -> Summary:
         """What became of it, as it was stored; `queued`: jobs were queued after the settlement."""

@@ -49,7 +49,13 @@ class Finish:
             self._enqueue_current(run)
             fault, delay_ms = self._report(run)
             verdicts = Verdicts(
-                run.ledger.completed, run.ledger.failed, tuple(run.ledger.open), fault, delay_ms
+                run.ledger.completed,
+                run.ledger.failed,
+                tuple(run.ledger.open),
+                fault,
+                delay_ms,
+                run.ledger.max_batch,
+                run.ledger.put_off,
             )
             spent = run.ledger.sent.spent(self._monotonic(), run.ledger.saved.total)
             run.ledger.settling = self._queue.settling(run.token, verdicts, spent=spent)
@@ -70,7 +76,16 @@ class Finish:
         report = self._reporter.worth_telling(run.ledger.sent, self._monotonic())
         if report is not None:
             self._queue.control.provider_reported(report)
+        self._note_size(run)
         return settlement
+
+    def _note_size(self, run: BatchRun) -> None:
+        """Tells all workers what a request may hold. A batch that is a part of a slow one tells nothing: its text may
+        be what is slow."""
+        size = run.ledger.found_size
+        if size is not None and (size.refused is not None or run.whole):
+            self._queue.control.size_found(size.refused, size.slow)
+            self._log.size_found(run.token, size)
 
     def elapsed_ms(self, run: BatchRun) -> int:
         """How long the batch has been worked on."""

@@ -14,6 +14,7 @@ from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import Outcome
 from neo4j_queue.log import get_logger
 from neo4j_queue.pipeline.batch_run import BatchRun, Summary
+from neo4j_queue.pipeline.provider_call import FoundSize
 from neo4j_queue.queue import health
 from neo4j_queue.queue.breaker import Trouble
 from neo4j_queue.queue.leases import FailedJob, LeasedJob, Settlement, Verdicts
@@ -103,6 +104,16 @@ class JobLog:
             error=fault.message,
             provider_status=fault.status,
             request_id=fault.request_id,
+        )
+
+    def size_found(self, token: str, size: FoundSize) -> None:
+        """The provider refuses, or is too slow for, requests of more inputs than that."""
+        log.warning(
+            "request_size_found",
+            lease_token=token,
+            max_inputs=size.refused or size.slow,
+            reason="refused" if size.refused else "timeout",
+            advice="set EMBED_BATCH_SIZE to this" if size.refused else None,
         )
 
     def recovered(self, trouble: Trouble) -> None:

@@ -25,13 +25,19 @@ from neo4j_queue.pipeline.batch_run import BatchRun, Summary
 from neo4j_queue.pipeline.finish import Finish
 from neo4j_queue.pipeline.graph_calls import COMMON, GraphCalls, Isolated, Written, fault_of_graph
 from neo4j_queue.pipeline.job_log import JobLog
-from neo4j_queue.pipeline.provider_call import UNJUDGED, ProviderCall, TextResult
+from neo4j_queue.pipeline.provider_call import UNJUDGED, ProviderCall, ProviderMemory, TextResult
 from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.pipeline.vector_sources import VectorSources
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import LeasedJob, Spent, Start, Verdicts
 
 Interruptions = tuple[type[BaseException], ...]
+
+
+def uptime() -> float:
+    """Seconds of a clock that goes on while the machine is suspended, as a lease does; where there is none (macOS), of
+    the monotonic one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Pipeline:
         lock_ms: int = 300_000,
         request_ms: int = 30_000,
         cache: VectorCache | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._queue = queue
@@ -96,6 +102,7 @@ class Pipeline:
         )
         self._lock_s = lock_ms / 1000
         self._monotonic = monotonic
+        self._memory = ProviderMemory()
 
     def run(self, token: str, job_ids: Sequence[str]) -> Summary:
         """Does the work of one lease, or finds that it is not to be done.
@@ -164,26 +171,35 @@ class Pipeline:
     def _work(self, run: BatchRun) -> None:
         """Gives each open job a verdict; when something keeps the rest open, that is `rest` of the ledger."""
         ledger = run.ledger
+        call = self._provider_call(run)
         texts = self._read(run, list(ledger.open.values()))
         if ledger.rest is not None:
             return
         unembedded, blank = self._sort_out(run, texts)
         self._end_blank(run, blank)
-        if ledger.rest is not None or not unembedded or not self._still_ours(run):
+        if ledger.rest is not None or not self._still_ours(run):
             return
-        call = ProviderCall(
+        if unembedded:
+            self._write(run, unembedded, self._vectors(run, unembedded, call))
+        if ledger.rest is None and run.probe and not ledger.sent.requests:
+            # Tens of thousands behind them may need none either.
+            call.probe_without_text()
+        if ledger.rest is None:
+            ledger.rest = call.rest
+        ledger.found_size = call.found_size
+
+    def _provider_call(self, run: BatchRun) -> ProviderCall:
+        return ProviderCall(
             self._embedder,
             self._queue,
             run.token,
             run.probe,
-            ledger.sent,
+            run.ledger.sent,
+            self._memory,
             self._monotonic,
             self._interruptions,
+            run.last_attempt,
         )
-        results = self._vectors(run, unembedded, call)
-        self._write(run, unembedded, results)
-        if ledger.rest is None:
-            ledger.rest = call.rest
 
     def _read(self, run: BatchRun, jobs: Sequence[LeasedJob]) -> dict[str, list[EntityText]]:
         """The current texts by entity: an entry for each that could be read."""
@@ -213,7 +229,7 @@ class Pipeline:
             current = [text for text in texts[job.entity_uid] if not text.deleted]
             matching = [text for text in current if text.version == job.version]
             if not current:
-                ledger.complete(job, Outcome.ENTITY_DELETED)
+                ledger.gone(job)
             elif not matching or job.model != self._embedder.model:
                 ledger.supersede(job, current)
             elif all(text.fresh for text in matching):
@@ -268,7 +284,9 @@ class Pipeline:
             result = results.get(each.texts[0].content_hash, UNJUDGED)
             ledger.copied[each.job.id] = result.copied
             if result.fault is not None:
-                ledger.fail(each.job, result.fault, proven=result.proven)
+                ledger.fail(each.job, result.fault, proven=result.proven, max_batch=result.max_batch)
+            elif result.max_batch is not None:
+                ledger.max_batch[each.job.id] = result.max_batch
         return results
 
     def _write(
@@ -309,6 +327,6 @@ class Pipeline:
         for job in [job for job in jobs if job.id in run.ledger.open and job.entity_uid in texts]:
             current = [text for text in texts[job.entity_uid] if not text.deleted]
             if not current:
-                run.ledger.complete(job, Outcome.ENTITY_DELETED)
+                run.ledger.gone(job)
             elif job.version not in {text.version for text in current}:
                 run.ledger.supersede(job, current)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from neo4j_queue.jobs import PRIORITY_BACKFILL, PRIORITY_DEFAULT
@@ -27,6 +27,10 @@ class Bounds:
         """The bounds of a provider's profile."""
         return cls(profile.max_inputs, profile.max_request_tokens, crashes, profile.max_input_tokens)
 
+    def within(self, inputs: int) -> Self:
+        """The same with no more than so many inputs."""
+        return replace(self, inputs=min(self.inputs, inputs))
+
     def charge(self, est_tokens: int, factor: float) -> int:
         """The model tokens to plan for a text, where the provider charges `factor` tokens for each estimated one.
 
@@ -50,7 +54,10 @@ class Bounds:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A due job, as the plan sees it. `text` is the content version of its text; "" is equal to no other. `due_at` in
-    epoch ms, server clock."""
+    epoch ms, server clock.
+
+    `max_batch`: the most jobs that its batch may hold, after a request that held it was refused; None = as many as any.
+    """
 
     id: str
     est_tokens: int = 0
@@ -58,6 +65,12 @@ class Candidate:
     text: str = ""
     priority: int = PRIORITY_DEFAULT
     due_at: int = 0
+    max_batch: int | None = None
+
+    @property
+    def suspect(self) -> tuple[int, int | None]:
+        """Jobs share a batch only if these agree: the workers they lost, and the bound on their batch."""
+        return self.crashes, self.max_batch
 
     @property
     def backfill(self) -> bool:
@@ -79,6 +92,7 @@ class _Open:
     """A batch that is being filled."""
 
     crashes: int
+    max_batch: int | None = None
     ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     est_tokens: int = 0
@@ -96,34 +110,35 @@ class _Open:
 
     def has_room(self, bounds: Bounds) -> bool:
         """Jobs of one text are one input, but each is a job to lock and to write, so every one counts."""
-        return len(self.ids) < bounds.inputs_after(self.crashes)
+        most = bounds.inputs_after(self.crashes)
+        return len(self.ids) < (most if self.max_batch is None else min(most, self.max_batch))
 
     def closed(self) -> Batch:
         return Batch(tuple(self.ids), self.est_tokens, tuple(self.texts))
 
 
 def plan(candidates: Iterable[Candidate], bounds: Bounds) -> list[Batch]:
-    """Cuts candidates into batches within `bounds`, keeping their order among those of the same crash count.
+    """Cuts candidates into batches within `bounds`, keeping their order among those that may share one.
 
     The batches come in the order of their first jobs: when only some of them can be leased, the job that was due first
     is among them, suspect or not. A text over the token bound is a batch of its own: the provider decides whether it
     takes the text.
 
-    Jobs of the same text go into one batch, where the text is asked for once. One that finds no room there, or has
-    another crash count, is in no batch: it waits until the vector is stored.
+    Jobs of the same text go into one batch, where the text is asked for once. One that finds no room there, or may
+    not share that batch, is in none: it waits until the vector is stored.
     """
     batches: list[_Open] = []
-    filling: dict[int, _Open] = {}
+    filling: dict[tuple[int, int | None], _Open] = {}
     holding: dict[str, _Open] = {}
     for candidate in candidates:
         twins = holding.get(candidate.text) if candidate.text else None
         if twins is not None:
-            if twins.crashes == candidate.crashes and twins.has_room(bounds):
+            if (twins.crashes, twins.max_batch) == candidate.suspect and twins.has_room(bounds):
                 twins.ids.append(candidate.id)
             continue
-        batch = filling.get(candidate.crashes)
+        batch = filling.get(candidate.suspect)
         if batch is None or not batch.takes(candidate, bounds):
-            batch = filling[candidate.crashes] = _Open(candidate.crashes)
+            batch = filling[candidate.suspect] = _Open(*candidate.suspect)
             batches.append(batch)
         batch.add(candidate)
         if candidate.text:

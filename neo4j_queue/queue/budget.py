@@ -14,7 +14,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import rows, the_row
 from neo4j_queue.jobs import PRIORITIES
 from neo4j_queue.queue.breaker import PROBED
-from neo4j_queue.queue.provider_limits import GOOD_FOR_MS, WINDOW_MS
+from neo4j_queue.queue.provider_limits import GOOD_FOR_MS, WINDOW_MS, found_inputs
 
 # Open batches for each slot of an embed worker: one that runs and one that waits behind it, so that a worker finds its
 # next batch at once. More would only age in the broker, where the start deadline runs.
@@ -72,9 +72,20 @@ class LeaseFacts:
     minute_requests: int = 0
     minute_tokens: int = 0
     token_factor: float = 1.0
+    refused_inputs: int | None = None
+    refused_inputs_at: int | None = None
+    slow_inputs: int | None = None
+    slow_inputs_at: int | None = None
     query_at: int | None = None
     texts: Sequence[str] = ()
     displaced: bool = False
+
+    @property
+    def found_inputs(self) -> int | None:
+        """The inputs that one request may hold, if a larger one was refused or too slow."""
+        return found_inputs(
+            self.now, self.refused_inputs, self.refused_inputs_at, self.slow_inputs, self.slow_inputs_at
+        )
 
     @property
     def texts_in_hand(self) -> frozenset[str]:
@@ -249,12 +260,16 @@ def _at_most(batches: int, requests: int | None) -> int:
     return batches if requests is None else min(batches, requests)
 
 
-def may_ask_more(facts: LeaseFacts, limits: RateLimits, requests: int, *, probe: bool = False) -> bool:
-    """True if a running lease may send `requests` more; `probe`: it is a probe's."""
+def may_ask_more(
+    facts: LeaseFacts, limits: RateLimits, requests: int, est_tokens: int = 0, *, probe: bool = False
+) -> bool:
+    """True if a running lease may send `requests` more, of `est_tokens` in all; `probe`: it is a probe's."""
     if facts.halted or facts.paused or (facts.trouble in PROBED and not probe):
         return False
-    left = budget_of(facts, limits).requests
-    return left is None or left >= requests
+    left = budget_of(facts, limits)
+    return (left.requests is None or left.requests >= requests) and (
+        left.tokens is None or left.tokens >= est_tokens
+    )
 
 
 def order_for_probes(round_number: int) -> tuple[int, ...]:
@@ -303,11 +318,14 @@ class RateBudget:
         )
         return LeaseFacts(**the_row(judged).data())
 
-    def more(self, tx: ManagedTransaction, token: str, requests: int, *, probe: bool) -> bool:
+    def more(
+        self, tx: ManagedTransaction, token: str, requests: int, est_tokens: int, *, probe: bool
+    ) -> bool:
         """Books more requests on a running lease if all of them are allowed now; `probe`: it is a probe's."""
-        if not may_ask_more(self.facts(tx), self.limits, requests, probe=probe):
+        if not may_ask_more(self.facts(tx), self.limits, requests, est_tokens, probe=probe):
             return False
-        return bool(rows(tx, statement("jobs/reserve"), token=token, requests=requests))
+        booked = rows(tx, statement("jobs/reserve"), token=token, requests=requests, est_tokens=est_tokens)
+        return bool(booked)
 
     def query(self, tx: ManagedTransaction, est_tokens: int) -> bool:
         """Books the request of a search; if there is no room, notes that a search waits."""

@@ -10,7 +10,7 @@ from neo4j_queue.errors import Fault
 from neo4j_queue.queue import health
 from neo4j_queue.queue.breaker import FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.queue.clock import Clock, server_clock
-from neo4j_queue.queue.provider_limits import ProviderReport
+from neo4j_queue.queue.provider_limits import ProviderReport, found_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,18 @@ class ControlState:
     pause_reason: str | None
     trouble: str | None
     trouble_rounds: int
+    refused_inputs: int | None
+    refused_inputs_at: int | None
+    slow_inputs: int | None
+    slow_inputs_at: int | None
     now: int
+
+    @property
+    def found_inputs(self) -> int | None:
+        """The inputs that one provider request may hold, if a larger one was refused or too slow."""
+        return found_inputs(
+            self.now, self.refused_inputs, self.refused_inputs_at, self.slow_inputs, self.slow_inputs_at
+        )
 
     @property
     def paused(self) -> bool:
@@ -111,6 +122,10 @@ class Control:
     def provider_reported(self, report: ProviderReport) -> None:
         """Notes the limits that the provider names, and how it counts tokens."""
         self._database.write(statement("control/provider_report"), **asdict(report), now=self._now())
+
+    def size_found(self, refused: int | None, slow: int | None) -> None:
+        """Notes how many inputs a request may hold: larger ones were `refused`, or too `slow` for the deadline."""
+        self._database.write(statement("control/found_size"), refused=refused, slow=slow, now=self._now())
 
     def provider_report(self) -> ProviderReport:
         """The last report, whatever its age."""

@@ -196,11 +196,11 @@ class EmbedQueue:
         """See `Locks.heartbeat`."""
         return self.locks.heartbeat(leases)
 
-    def reserve(self, token: str, requests: int = 1, *, probe: bool = False) -> bool:
+    def reserve(self, token: str, requests: int = 1, *, est_tokens: int = 0, probe: bool = False) -> bool:
         """Books further provider requests on a running lease, if the rate budget allows all of them now; while the
         provider is in trouble, only on that of a `probe`."""
         return self.database.transaction(
-            lambda tx: self._rate_budget().more(tx, token, requests, probe=probe)
+            lambda tx: self._rate_budget().more(tx, token, requests, est_tokens, probe=probe)
         )
 
     def book_query(self, est_tokens: int) -> bool:
@@ -338,6 +338,9 @@ class EmbedQueue:
             workers=tuple(self.census.workers()),
             locked_seconds=None if last_lock is None else max(0, last_lock - row["now"]) / 1000,
             now=row["now"],
+            found_inputs=control.found_inputs,
+            inputs_refused=control.found_inputs is not None
+            and control.found_inputs == control.refused_inputs,
         )
 
     def health(self) -> health.Health:

@@ -59,6 +59,8 @@ class LeaseTransaction:
         """The work of the transaction, under the control lock that the first statement takes."""
         self.planned.clear()
         facts = self._facts(tx)
+        if facts.found_inputs is not None:
+            self.bounds = self.bounds.within(facts.found_inputs)
         allowance = judge(facts, self.limits, self.free)
         if allowance.batches <= 0:
             return LeaseResult((), allowance.reason)
@@ -163,6 +165,7 @@ class LeaseTransaction:
                 row["text"],
                 row["priority"],
                 row["due_at"],
+                row["max_batch"],
             )
             for row in found
         ]

@@ -1,7 +1,7 @@
 """What is leased, decided and counted, as values."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from neo4j_queue.errors import Fault
 from neo4j_queue.jobs import FailureReason, Outcome
@@ -19,6 +19,7 @@ class LeasedJob:
     attempts: int
     max_attempts: int
     est_tokens: int = 0
+    max_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,14 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The verdict that a job met a fault of its own or of the provider; counts one attempt."""
+    """The verdict that a job met a fault of its own or of the provider; counts one attempt.
+
+    `max_batch`: the most jobs that its next batch may hold; None = as many as any.
+    """
 
     job: LeasedJob
     fault: Fault
+    max_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +79,26 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class PutOff:
+    """Why one released job stands back, and for how long."""
+
+    fault: Fault
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verdicts:
     """The verdicts on a lease's jobs. Released ones were not judged: `release_fault` is noted on them, and they are due
-    again after `release_delay_ms`."""
+    again after `release_delay_ms`. By id, `max_batch` bounds the next batch of some, and `put_off` has reasons of
+    their own."""
 
     completed: Sequence[Completion] = ()
     failed: Sequence[Failure] = ()
     released: Sequence[str] = ()
     release_fault: Fault | None = None
     release_delay_ms: int = 0
+    max_batch: Mapping[str, int] = field(default_factory=dict)
+    put_off: Mapping[str, PutOff] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.completed) + len(self.failed) + len(self.released)
@@ -168,6 +184,7 @@ class WorkerAnswer(Worker):
 class QueueStatus:
     """The queue in numbers. `pending` = due now, `delayed` = waiting for a back-off, `started` of `processing`.
 
+    `found_inputs`: the most texts of a request, if a larger one was refused (`inputs_refused`) or too slow.
     `locked_seconds`: the time after which every job that is `processing` now is free again, unless its worker extends
     its lock. None = no lease is open. `now`: when this was, epoch ms by the server's clock.
     """
@@ -187,6 +204,8 @@ class QueueStatus:
     workers: tuple[Worker, ...]
     locked_seconds: float | None = None
     now: int = 0
+    found_inputs: int | None = None
+    inputs_refused: bool = False
 
     @property
     def unfinished(self) -> int:

@@ -19,6 +19,25 @@ SMOOTHING = 0.2
 WORTH_TELLING = 0.1
 # A server whose factor is outside of these counts something other than tokens.
 FACTOR_MIN, FACTOR_MAX = 0.25, 8.0
+# A size that was refused is tried again after a day: the server may have been replaced, and the trial costs one refused
+# request and its halves.
+REFUSED_GOOD_FOR_MS = 86_400_000
+# A size that was too slow doubles after each ten minutes: with a deadline of half a minute, a server that stays slow
+# loses a twentieth of its time to the trials.
+SLOW_DOUBLES_MS = 600_000
+
+
+def found_inputs(
+    now: int, refused: int | None, refused_at: int | None, slow: int | None, slow_at: int | None
+) -> int | None:
+    """The inputs that one request may hold by what was found out (see `control/found_size`); None = nothing was."""
+    found = []
+    if refused is not None and now - (refused_at or 0) < REFUSED_GOOD_FOR_MS:
+        found.append(refused)
+    if slow is not None:
+        # Beyond twenty doublings no profile is smaller.
+        found.append(slow << min(20, max(0, now - (slow_at or 0)) // SLOW_DOUBLES_MS))
+    return min(found, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ class SettleTransaction:
                 "id": job_id,
                 "reason": reason,
                 "delay_ms": self.retry.delay_ms(failure.job.attempts + 1, self.random),
+                "max_batch": failure.max_batch,
                 **_noted(failure.fault),
             }
             for job_id, (failure, reason) in by_id.items()
@@ -96,10 +97,20 @@ class SettleTransaction:
 
     def _release(self, tx: ManagedTransaction) -> frozenset[str]:
         fault = self.verdicts.release_fault
-        given = [{"id": job_id} for job_id in self.verdicts.released]
         noted = _noted(fault) if fault else {}
         delay_ms = self.verdicts.release_delay_ms
-        stored = self._store(tx, "jobs/release", given, noted=noted, delay_ms=delay_ms)
+        given: list[dict[str, Any]] = []
+        for job_id in self.verdicts.released:
+            own = self.verdicts.put_off.get(job_id)
+            given.append(
+                {
+                    "id": job_id,
+                    "max_batch": self.verdicts.max_batch.get(job_id),
+                    "delay_ms": max(delay_ms, own.delay_ms) if own else delay_ms,
+                    "noted": _noted(own.fault) if own else noted,
+                }
+            )
+        stored = self._store(tx, "jobs/release", given)
         return frozenset(row["id"] for row in stored)
 
     def _store(

@@ -1,5 +1,7 @@
 """A process that is frozen in the middle of its work, while its lease runs out and another one does the work (B9)."""
 
+import inspect
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.pipeline import Pipeline
+from neo4j_queue.pipeline.pipeline import uptime
 from tests.pipeline.conftest import Bench, StubEmbedder
 
 
@@ -57,3 +60,10 @@ def embedded_at(bench: Bench) -> int:
     """When the vector of the entity was written, in epoch ms of the server."""
     (row,) = bench.graph.database.read("MATCH (n:Entity {name: 'a'}) RETURN n.embedded_at AS at")
     return int(row["at"])
+
+
+def test_the_time_of_a_suspended_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease runs on while a virtual machine sleeps. Guard: CLOCK_BOOTTIME; the monotonic clock stands still then."""
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 700.0, time.CLOCK_MONOTONIC: 1.0}.get)
+    assert uptime() == 700.0
+    assert inspect.signature(Pipeline).parameters["monotonic"].default is uptime

@@ -93,7 +93,7 @@ def test_jobs_that_are_given_back_are_named_with_their_entities(bench: Bench, li
 
 def test_a_halt_says_why(bench: Bench, lines: Lines) -> None:
     bench.create("a")
-    bench.provider.reply_next(error(401))
+    bench.provider.reply_always(error(401))
     bench.step()
     (halted,) = of(lines, "queue_halted")
     assert halted["reason"] == "configuration"

@@ -146,7 +146,8 @@ def test_a_lost_vector_is_asked_for_again(twins: Bench) -> None:
 def test_a_copied_vector_says_nothing_about_the_provider(twins: Bench) -> None:
     """Guard: `copied` in `SettleTransaction._marks`. Without it the failures in a row are forgotten."""
     describe(twins, a="a", b="b", c="c", d="d", e="e")
-    twins.provider.reply_next(error(503))
+    # The batch and the sibling: an outage.
+    twins.provider.reply_next(error(503), error(503))
     twins.step()
     twins.queue.pause(60, "so that only what comes next is seen")
     twins.queue.resume()

@@ -1,5 +1,7 @@
 """The provider in trouble, as all workers see it: breaker, quota, rate limits, and their ends (C3, C4, C13)."""
 
+from dataclasses import replace
+
 import pytest
 
 from neo4j_queue.mock_provider import Reply, error, mangled
@@ -17,10 +19,9 @@ def names(count: int) -> list[str]:
 
 
 def attempts(bench: Bench) -> list[int]:
-    """The charged attempts, per batch in the order of the names."""
-    by_name = {job["entity_uid"]: job["attempts"] for job in bench.queue.jobs(limit=10_000)}
-    ordered = [by_name[name] for name in sorted(by_name)]
-    groups = [set(ordered[first : first + BATCH]) for first in range(0, len(ordered), BATCH)]
+    """The charged attempts of each batch: its jobs were charged alike."""
+    charged = sorted(job["attempts"] for job in bench.queue.jobs(limit=10_000))
+    groups = [set(charged[first : first + BATCH]) for first in range(0, len(charged), BATCH)]
     assert all(len(group) == 1 for group in groups), groups
     return [group.pop() for group in groups]
 
@@ -118,13 +119,11 @@ def test_a_bad_text_as_the_probe_does_not_keep_a_provider_closed_that_works(benc
 
 
 def test_bad_texts_by_themselves_come_to_an_end(bench: Bench) -> None:
-    """Two that the provider refuses, and nothing else to do: it is asked whether it works at all."""
+    """Two that the provider refuses, and nothing else to do: the sibling shows within the batch that it works."""
     bench.create("poison1", "poison2")
     bench.provider.reply_to_text("Name: poison", error(400, BAD))
     (summary,) = bench.step()
-    assert (summary.failed, summary.released) == (0, 2)
-    for _ in range(3):
-        probe_until_it_rests(bench)
+    assert (summary.failed, summary.released, summary.requests) == (2, 0, 4)
     status = bench.queue.status()
     assert (status.failed, status.unfinished) == (2, 0)
     assert bench.queue.control.state().trouble is None
@@ -134,9 +133,7 @@ def test_a_bad_probe_without_budget_for_a_sibling_is_followed_by_another_job(mak
     """One request a minute: the bad text is charged nothing, stands back, and fails once the others have passed."""
     bench = make_bench(embedding_rate_limit_tokens=1)
     bench.create("poison", "a", "b")
-    bench.provider.reply_always(error(400, BAD))
-    bench.step()
-    bench.provider.reply_always(None)
+    bench.queue.database.write("MATCH (c:QueueControl) SET c.trouble = 'outage', c.trouble_rounds = 1")
     bench.provider.reply_to_text("Name: poison", error(400, BAD))
     bench.queue.database.write("MATCH (j:EmbedJob {entity_uid: 'poison'}) SET j.available_at = 0")
     bench.skip(61)
@@ -153,10 +150,12 @@ def test_a_bad_probe_without_budget_for_a_sibling_is_followed_by_another_job(mak
     assert (status.completed, status.failed, status.unfinished) == (2, 1, 0)
 
 
-def test_refusals_of_single_texts_are_verdicts_until_there_are_five_in_a_row(make_bench: MakeBench) -> None:
-    """Requests of one text, to an endpoint that refuses everything: it costs five jobs, not the backlog.
+def test_a_refusal_of_a_single_text_is_a_verdict_and_the_second_in_a_row_asks_the_sibling(
+    make_bench: MakeBench,
+) -> None:
+    """Requests of one text, to an endpoint that refuses everything: it costs one job, not the backlog.
 
-    Guard: `proven` in `ProviderCall._result`. Without it all twenty fail for good.
+    Guard: `doubts` in `ProviderCall._judge_one`. Without it five jobs fail for good before the breaker opens.
     """
     bench = make_bench(embed_batch_size=1)
     bench.create(*names(20))
@@ -165,7 +164,7 @@ def test_refusals_of_single_texts_are_verdicts_until_there_are_five_in_a_row(mak
         bench.step()
         bench.skip(10)
     status = bench.queue.status()
-    assert (status.failed, status.unfinished) == (FAILURES_TO_OPEN, 20 - FAILURES_TO_OPEN)
+    assert (status.failed, status.unfinished) == (1, 19)
     assert bench.queue.control.state().trouble == "outage"
 
 
@@ -224,9 +223,13 @@ def test_a_batch_that_waited_through_the_opening_is_given_back_not_sent(bench: B
     assert len(bench.provider.journal) == 5
 
 
-def test_a_success_between_failures_begins_the_count_anew(bench: Bench) -> None:
-    """Guard: `note_success`. When it forgets nothing, the eighth failure opens the breaker."""
-    bench.create(*names(9 * BATCH))
+def test_a_success_between_failures_begins_the_count_anew(make_bench: MakeBench) -> None:
+    """Guard: `note_success`. When it forgets nothing, the eighth failure opens the breaker.
+
+    Requests of one text: those of several would ask for the sibling after a success.
+    """
+    bench = make_bench(embed_batch_size=1)
+    bench.create(*names(9))
     replies = [error(500)] * 4 + [Reply()] + [error(500)] * 4
     bench.provider.reply_next(*replies)
     bench.step()
@@ -294,3 +297,62 @@ def test_a_person_can_end_the_rest_at_once(bench: Bench, by_hand: str) -> None:
         probe_until_it_rests(bench)
     assert bench.queue.control.state().trouble is None
     assert sum(len(lease.job_ids) for lease in bench.queue.lease("test", batches=10).leases) >= 599
+
+
+STALE = ("superseded", "deleted", "current", "copied")
+
+
+def stale_jobs(bench: Bench, why: str) -> None:
+    """Sixty jobs that need no request, in front of sixty that do; the provider was in trouble."""
+    if why == "copied":
+        bench.graph.recipe = bench.graph.recipe.of_properties(["observations"])
+        bench.create("carrier", text="the same")
+        bench.step()
+    bench.create(*names(60), text="the same" if why == "copied" else "text of {}")
+    if why == "current":
+        bench.step()
+        bench.queue.enqueue(
+            replace(bench.text(name).request(bench.embedder.model), force=True) for name in names(60)
+        )
+    bench.skip(1)
+    if why == "superseded":
+        bench.create(*names(60), text="edited {}")
+    if why == "deleted":
+        bench.graph.database.write("MATCH (n:Entity) DETACH DELETE n")
+    bench.create(*(f"good{n}" for n in range(60)))
+    bench.queue.database.write("MATCH (c:QueueControl) SET c.trouble = 'outage', c.trouble_rounds = 1")
+
+
+@pytest.mark.parametrize("why", STALE)
+def test_a_probe_that_needs_no_request_asks_the_sibling(bench: Bench, why: str) -> None:
+    """One lease transaction finds out that the provider works, whatever stands in front.
+
+    Seen failing before the sibling: each stale job was a probe of its own, sixty transactions for sixty jobs.
+    """
+    stale_jobs(bench, why)
+    asked = len(bench.provider.journal)
+    (summary,) = bench.step()
+    assert (summary.jobs, summary.requests) == (1, 1)
+    assert bench.provider.journal[asked].inputs == (SIBLING,)
+    assert bench.queue.control.state().trouble is None
+    bench.step()
+    assert bench.queue.status().unfinished == 0
+
+
+@pytest.mark.parametrize("why", STALE)
+@pytest.mark.parametrize(
+    "reply", [error(500), error(400, BAD), error(429, QUOTA)], ids=["500", "400", "quota"]
+)
+def test_a_probe_that_needs_no_request_finds_the_provider_still_in_trouble(
+    bench: Bench, why: str, reply: Reply
+) -> None:
+    """Its job ends all the same; the rest begins anew, and nothing is charged."""
+    stale_jobs(bench, why)
+    bench.provider.reply_always(reply)
+    before = bench.queue.status().completed
+    (summary,) = bench.step()
+    assert (summary.requests, summary.failed, summary.retried) == (1, 0, 0)
+    state = bench.queue.control.state()
+    assert (state.trouble is not None, state.paused) == (True, True)
+    assert bench.queue.status().completed == before + 1
+    assert {job["attempts"] for job in bench.queue.jobs(status="pending", limit=1_000)} == {0}

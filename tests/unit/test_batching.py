@@ -53,6 +53,17 @@ def test_jobs_with_other_crash_counts_are_not_mixed() -> None:
     assert [batch.ids for batch in batches] == [("0.0", "0.1"), ("3.0",), ("3.1",)]
 
 
+def test_jobs_of_a_refused_request_go_on_in_its_halves() -> None:
+    """Each keeps the bound of its own request, and fresh jobs stay in full batches.
+
+    Guard: `max_batch` in `Candidate.suspect`. Without it the two halves are one batch again.
+    """
+    halves = [Candidate(f"h{n}", 1, max_batch=2) for n in range(4)]
+    due = [*halves, *candidates(1, 1, 1), Candidate("alone", 1, max_batch=1)]
+    batches = plan(due, Bounds(10))
+    assert [batch.ids for batch in batches] == [("h0", "h1"), ("h2", "h3"), ("0.0", "0.1", "0.2"), ("alone",)]
+
+
 def test_whoever_was_due_first_is_in_the_first_batch() -> None:
     """Only the first batches may find a slot: a suspect must not wait behind fresh jobs for ever."""
     batches = plan([*candidates(1, crashes=3), *candidates(1, 1, 1)], Bounds(2))
@@ -90,6 +101,7 @@ def test_a_suspect_does_not_share_the_batch_of_its_healthy_twin() -> None:
             st.integers(0, 50),
             st.integers(0, 4),
             st.sampled_from(["", *"abcdefghijklmnopqrst"]),
+            max_batch=st.sampled_from([None, None, 1, 4]),
         ),
         max_size=60,
         unique_by=lambda candidate: candidate.id,
@@ -117,6 +129,7 @@ def test_every_job_is_in_one_batch_within_the_bounds(due: list[Candidate], bound
         # Twins may be of different sizes here; the first one counts.
         first = {job.text or job.id: job.est_tokens for job in reversed(jobs)}
         assert batch.est_tokens == sum(first.values())
-        assert len({job.crashes for job in jobs}) == 1
+        assert len({(job.crashes, job.max_batch) for job in jobs}) == 1
+        assert len(jobs) <= (jobs[0].max_batch or len(jobs))
         assert len(jobs) <= bounds.inputs_after(jobs[0].crashes)
         assert len(first) == 1 or bounds.tokens is None or batch.est_tokens <= bounds.tokens

@@ -32,7 +32,7 @@ def written(name: str) -> tuple[set[str], set[str]]:
     sets = {p for clause in clauses(body, "SET") for p in re.findall(r"\bj\.(\w+)\s*=", clause)}
     removed = {p for clause in clauses(body, "REMOVE") for p in re.findall(r"\bj\.(\w+)", clause)}
     sets |= {pair.split(":")[0].strip() for key in KEY.findall(body) for pair in key.split(",")}
-    if "j += $noted" in body:
+    if "j += row.noted" in body:
         sets |= set(FAULT_PROPERTIES)
     return sets - {"_lock"}, removed
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from neo4j_queue.errors.rate_headers import RateHeaders
-from neo4j_queue.queue.provider_limits import ProviderReport, Reporter
+from neo4j_queue.queue.provider_limits import ProviderReport, Reporter, found_inputs
 
 
 @dataclass
@@ -105,3 +105,26 @@ def test_the_count_follows_slowly_and_small_changes_are_kept_to_oneself() -> Non
     told = reporter.worth_telling(Batch(estimated=100, charged=300), 2.0)
     assert told is not None
     assert told.token_factor == pytest.approx(1.5 + 0.2 * 0.1 + 0.2 * (3.0 - 1.52))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "refused", "slow", "expected"),
+    [
+        (0, None, None, None),
+        (5, 32, None, 32),
+        (24 * 60, 32, None, None),
+        (9, None, 10, 10),
+        (10, None, 10, 20),
+        (35, None, 10, 80),
+        (35, 32, 10, 32),
+        (60 * 24 * 365, None, 1, 1 << 20),
+        (-5, 32, 10, 10),
+    ],
+)
+def test_a_found_size_is_forgotten_after_a_day_or_grows_again(
+    minutes: int, refused: int | None, slow: int | None, expected: int | None
+) -> None:
+    """A size that was refused stands for a day, one that was too slow doubles every ten minutes."""
+    now = 1_700_000_000_000
+    at = now - minutes * 60_000
+    assert found_inputs(now, refused, at, slow, at) == expected

@@ -14,5 +14,6 @@ FOREACH (_ IN CASE WHEN $halt THEN [1] ELSE [] END |
 FOREACH (_ IN CASE WHEN $pause THEN [1] ELSE [] END |
   REMOVE c.paused_until, c.pause_reason)
 FOREACH (_ IN CASE WHEN $halt AND $pause THEN [1] ELSE [] END |
-  REMOVE c.trouble, c.trouble_rounds, c.provider_failures)
+  REMOVE c.trouble, c.trouble_rounds, c.provider_failures, c.refused_inputs, c.refused_inputs_at, c.slow_inputs,
+    c.slow_inputs_at)
 RETURN halted, paused, troubled

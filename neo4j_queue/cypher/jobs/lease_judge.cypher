@@ -4,9 +4,10 @@
 //             start that began in time is committed by then), probe_ms (a probe has its answer by then), texts (are
 //             they wanted?), mark (fingerprint of the caller's settings; null = not compared), now
 // rows:       one: now, seq, turn, halted, paused_until, trouble, trouble_rounds, probing (a probe is open), slots,
-//             open_leases (live ones), open_backfills (of them), spent_requests, spent_tokens, found_requests, found_tokens (per minute, by the provider),
-//             minute_requests, minute_tokens (spent of them), token_factor, query_at, texts (of each live lease that
-//             has any in hand), displaced (other settings are in force)
+//             open_leases (live ones), open_backfills (of them), spent_requests, spent_tokens, found_requests,
+//             found_tokens (per minute, by the provider), minute_requests, minute_tokens (spent of them), token_factor,
+//             refused_inputs, refused_inputs_at, slow_inputs, slow_inputs_at (of one request, see control/found_size),
+//             query_at, texts (of each live lease that has any in hand), displaced (other settings are in force)
 // locks:      the control node. Whoever holds it is the only one who leases. Lock order of the whole database:
 //             control, leases, jobs by id, health.
 // The budget is a fact of the leases, not a counter: an open lease holds its reservation, a finished one counts
@@ -52,5 +53,6 @@ RETURN now, c.seq AS seq, coalesce(c.turn, 0) AS turn, coalesce(c.halted, false)
   CASE WHEN found THEN c.found_tokens END AS found_tokens,
   held_requests_of_minute + requests_of_minute AS minute_requests,
   held_tokens_of_minute + tokens_of_minute AS minute_tokens,
-  coalesce(c.token_factor, 1.0) AS token_factor, c.query_at AS query_at, texts,
-  coalesce(c.in_force <> $mark, false) AS displaced
+  coalesce(c.token_factor, 1.0) AS token_factor, c.refused_inputs AS refused_inputs,
+  c.refused_inputs_at AS refused_inputs_at, c.slow_inputs AS slow_inputs, c.slow_inputs_at AS slow_inputs_at,
+  c.query_at AS query_at, texts, coalesce(c.in_force <> $mark, false) AS displaced

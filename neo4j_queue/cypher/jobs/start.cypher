@@ -3,7 +3,7 @@
 // parameters: token, ids, lock_ms, worker, start_id, mark (fingerprint of the worker's settings; null = not compared),
 //             now
 // rows:       at most one: blocked ('other settings', 'halted', 'paused', 'expired' or null), jobs [{id, entity_uid,
-//             model, version, attempts, max_attempts, est_tokens}], probe (is the lease one?); no row: the lease is
+//             model, version, attempts, max_attempts, est_tokens, max_batch}], probe (is the lease one?); no row: the lease is
 //             not open, or started already
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
@@ -28,6 +28,6 @@ CALL (l, now, blocked) {
   SET j._lock = true
   WITH now, j WHERE j.status = 'processing' AND j.lease_token = $token
   SET j.started_at = now, j.lock_until = now + $lock_ms
-  RETURN collect(j {.id, .entity_uid, .model, .version, .attempts, .max_attempts, .est_tokens}) AS jobs
+  RETURN collect(j {.id, .entity_uid, .model, .version, .attempts, .max_attempts, .est_tokens, .max_batch}) AS jobs
 }
 RETURN blocked, jobs, coalesce(l.probe, false) AS probe
