@@ -126,7 +126,7 @@ def classify(exc: BaseException) -> Fault:
         message=redactor.clean(_message(exc), MESSAGE_CHARS),
         status=_status(exc),
         request_id=getattr(exc, "request_id", None) or headers.get("x-request-id"),
-        retry_after_s=requested_wait_s(headers, limited=kind in _LIMITED) if kind in _WAITABLE else None,
+        retry_after_s=_wait_s(exc, headers, limited=kind in _LIMITED) if kind in _WAITABLE else None,
         stack=redactor.clean_stack("".join(traceback.format_exception(exc)), STACK_CHARS),
         rate=RateHeaders.of(headers),
     )
@@ -283,6 +283,13 @@ def _message(exc: BaseException) -> str:
     body = ErrorBody.of(getattr(exc, "body", None))
     said = f"HTTP {status}: {body.message or 'no message in the body'}"
     return f"{said} [{body.code}]" if body.code else said
+
+
+def _wait_s(exc: BaseException, headers: Mapping[str, str], *, limited: bool) -> float | None:
+    """The wait that the answer asks for: in its headers, else in its body."""
+    wait = requested_wait_s(headers, limited=limited)
+    said = None if wait is not None else ErrorBody.of(getattr(exc, "body", None)).wait
+    return wait if said is None else requested_wait_s({"retry-after": said})
 
 
 def _headers(exc: BaseException) -> Mapping[str, str]:

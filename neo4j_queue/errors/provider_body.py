@@ -22,13 +22,15 @@ NESTED_CHARS = 20_000
 class ErrorBody:
     """The message and the first code in an error body, and every other code (`codes`), in lower case.
 
-    `nested`: the codes of a body that stood as JSON inside the message.
+    `nested`: the codes of a body that stood as JSON inside the message. `wait`: how long to wait, such as `34s`, in
+    Google's details: its answers name it in no header.
     """
 
     message: str
     code: str | None = None
     codes: frozenset[str] = frozenset()
     nested: frozenset[str] = frozenset()
+    wait: str | None = None
 
     @classmethod
     def of(cls, body: object) -> "ErrorBody":
@@ -38,9 +40,13 @@ class ErrorBody:
         well.
         """
         codes: set[str] = set()
+        wait: str | None = None
         while True:  # unpacked level by level: a body may be nested deeper than the stack is
             if isinstance(body, Mapping):
                 codes.update(_codes(body))
+                wait = next(
+                    (text for each in _details(body) if (text := _text(each.get("retryDelay")))), wait
+                )
             match body:
                 case (
                     [Mapping() as body, *_]
@@ -50,7 +56,7 @@ class ErrorBody:
                     continue
             break
         message, code = _said(body)
-        return cls(message, code, frozenset(codes), _nested_codes(message))
+        return cls(message, code, frozenset(codes), _nested_codes(message), wait)
 
 
 def _said(body: object) -> tuple[str, str | None]:
@@ -70,13 +76,21 @@ def _said(body: object) -> tuple[str, str | None]:
 
 def _codes(body: Mapping[Any, Any]) -> Iterator[str]:
     """The codes of one level, and those of its details."""
+    for level in (body, *_details(body)):
+        for name in CODE_FIELDS:
+            if (text := _text(level.get(name))) is not None:
+                yield text.casefold()
+
+
+def _details(body: Mapping[Any, Any]) -> list[Mapping[Any, Any]]:
     details = body.get("details")
     inner = islice(details, MOST_DETAILS) if isinstance(details, list) else ()
-    for level in (body, *(detail for detail in inner if isinstance(detail, Mapping))):
-        for name in CODE_FIELDS:
-            value = level.get(name)
-            if isinstance(value, str | int) and len(text := str(value)) <= CODE_CHARS:
-                yield text.casefold()
+    return [detail for detail in inner if isinstance(detail, Mapping)]
+
+
+def _text(value: object) -> str | None:
+    """A word or a number as text; None for anything else, and for what is too long to be a code."""
+    return text if isinstance(value, str | int) and len(text := str(value)) <= CODE_CHARS else None
 
 
 def _nested_codes(message: str) -> frozenset[str]:

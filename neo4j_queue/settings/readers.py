@@ -34,6 +34,17 @@ FORMAT = re.compile(r"![a-zA-Z]$|:(?![^\W\d]\w+$)")
 PASSWORD_IN_URL = re.compile(r"(?<=://)\S*@")
 # Longer ones are no prefix but a text; instructions for models have one or two sentences.
 PREFIX_CHARS = 500
+# Fields that a request has anyway, and where they come from.
+REQUEST_FIELDS = {
+    "model": "set OPENAI_EMBEDDING_MODEL",
+    "input": "it holds the texts",
+    "encoding_format": "set EMBEDDING_ENCODING_FORMAT",
+    "dimensions": "set OPENAI_EMBEDDING_DIMENSIONS",
+}
+# In the value of one setting everything up to the last `@` is a password, blanks too.
+PASSWORD_IN_VALUE = re.compile(r"://.*@", re.DOTALL)
+# A longer value is cut: a template of a page would hide the other lines.
+SHOWN_CHARS = 80
 
 
 def whole(minimum: int, maximum: int) -> Callable[[object], object]:
@@ -154,27 +165,20 @@ def prefix(value: object) -> object:
     return value.replace("\\n", "\n").replace("\\t", "\t")
 
 
-def json_object(**reserved: str) -> Callable[[object], object]:
-    """A reader of a JSON object such as `{"truncate": "END"}`; blank means not set.
-
-    `reserved` are names that it may not hold, each with the reason.
-    """
-
-    def read(value: object) -> object:
-        if value is None or (isinstance(value, str) and not value.strip()):
-            return None
-        try:
-            found = json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise ValueError('must be a JSON object such as {"truncate": "END"}')
-        for name in found:
-            if name in reserved:
-                raise ValueError(f"must not hold `{name}`: {reserved[name]}")
-        return found
-
-    return read
+def request_fields(value: object) -> object:
+    """Further fields of a request, as a JSON object such as `{"truncate": "END"}`; blank means not set."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError('must be a JSON object such as {"truncate": "END"}')
+    for name in found:
+        if name in REQUEST_FIELDS:
+            raise ValueError(f"must not hold `{name}`: {REQUEST_FIELDS[name]}")
+    return found
 
 
 def graph_name(*reserved: str) -> Callable[[str], str]:
@@ -266,6 +270,12 @@ def template(value: str | None) -> str | None:
 def without_password(text: str) -> str:
     """Text with the credentials of every URL in it replaced by `***`."""
     return PASSWORD_IN_URL.sub("***@", text) if "@" in text else text
+
+
+def shown(value: object) -> str:
+    """A value of a setting as a line for people shows it, without credentials."""
+    text = PASSWORD_IN_VALUE.sub("://***@", str(value))
+    return f"={text!r}" if len(text) <= SHOWN_CHARS else f"={text[:SHOWN_CHARS]!r}..."
 
 
 def _quotable(name: str) -> str:

@@ -6,7 +6,6 @@ there a wrong setting has its default, and the boot check reports it a moment la
 """
 
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -45,11 +44,12 @@ from neo4j_queue.settings.readers import (
     graph_name,
     header_value,
     identifier,
-    json_object,
     none_if_blank,
     one_of,
     prefix,
     redis_uri,
+    request_fields,
+    shown,
     template,
     unset_if_empty,
     utf8,
@@ -57,7 +57,6 @@ from neo4j_queue.settings.readers import (
     whole,
     whole_or_auto,
     whole_or_unlimited,
-    without_password,
 )
 from neo4j_queue.text import TextRecipe
 
@@ -75,8 +74,6 @@ BROKER_NAMES = ("celery_broker_url", "redis_url")
 # Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
 INPUT_TOKENS_MIN = 16
 PROFILE_NAMES = (AUTO, *PROFILES)
-# In the value of one setting everything up to the last `@` is a password, blanks too.
-WHOLE_URL = re.compile(r"://.*@", re.DOTALL)
 
 
 class Role(StrEnum):
@@ -110,19 +107,7 @@ Days = Annotated[int, BeforeValidator(whole(0, 3650))]
 Flag = Annotated[bool, BeforeValidator(flag)]
 DatabaseUri = Annotated[str, AfterValidator(database_uri)]
 Identifier = Annotated[str, AfterValidator(identifier)]
-# Fields that a request has anyway, and the settings that say them.
-Body = Annotated[
-    Mapping[str, Any] | None,
-    NoDecode,
-    BeforeValidator(
-        json_object(
-            model="set OPENAI_EMBEDDING_MODEL",
-            input="it holds the texts",
-            encoding_format="set EMBEDDING_ENCODING_FORMAT",
-            dimensions="set OPENAI_EMBEDDING_DIMENSIONS",
-        )
-    ),
-]
+Body = Annotated[Mapping[str, Any] | None, NoDecode, BeforeValidator(request_fields)]
 Prefix = Annotated[str | None, BeforeValidator(prefix)]
 
 
@@ -399,12 +384,6 @@ def _violations_of(error: ValidationError) -> list[Violation]:
         names = BROKER_NAMES if attribute in BROKER_NAMES else (attribute,)
         variable = " or ".join(name.upper() for name in names)
         secret = Settings.model_fields[attribute].annotation == SecretStr | None
-        shown = "" if secret else _shown(detail["input"])
-        found.append(Violation((attribute,), f"{variable}{shown}: {context.get('error', detail['msg'])}"))
+        value = "" if secret else shown(detail["input"])
+        found.append(Violation((attribute,), f"{variable}{value}: {context.get('error', detail['msg'])}"))
     return found
-
-
-def _shown(value: object) -> str:
-    # Longer values are cut: a template of a page would hide the other lines.
-    text = WHOLE_URL.sub("://***@", without_password(str(value)))
-    return f"={text!r}" if len(text) <= 80 else f"={text[:80]!r}..."

@@ -162,6 +162,27 @@ def test_what_does_not_fit_together_is_named(
     assert all(word in found for word in words), found
 
 
+@pytest.mark.parametrize("provider", ["openai", "mock"])
+def test_a_proxy_that_the_client_cannot_use_is_named_where_there_is_a_client(
+    provider: str,
+    make_settings: Callable[..., Settings],
+    graph_db: Database,
+    jobs_db: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen failing before: the worker started, and each batch failed for good."""
+    monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:1080")
+    settings = make_settings(
+        mock_embeddings=False,
+        embedding_provider=provider,
+        openai_base_url="http://127.0.0.1:9/v1",
+        openai_embedding_model="m",
+        neo4j_vector_dimensions=256,
+    )
+    found = everything_wrong_at(jobs_db, graph_db, settings)
+    assert ("ALL_PROXY=socks://127.0.0.1:1080" in found) is (provider == "openai"), found
+
+
 def test_a_worker_waits_for_a_broker_and_a_database_that_are_away_and_says_so(
     make_world: MakeWorld, services: LocalServices
 ) -> None:

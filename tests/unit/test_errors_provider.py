@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from neo4j_queue.errors import FaultKind, classify
+from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.errors.provider_body import ErrorBody
 
 QUOTA, KEY, REQUEST, RATE = (
@@ -103,14 +103,18 @@ BODIES: dict[str, tuple[int, Any, FaultKind]] = {
 }
 
 
-def fault_kind(status: int, body: object, *texts: str) -> FaultKind:
+def fault(status: int, body: object, *texts: str, headers: dict[str, str] | None = None) -> Fault:
     import httpx2
 
     request = httpx2.Request(
         "POST", "http://provider.invalid/v1/embeddings", json={"input": [*texts, "other"]}
     )
-    response = httpx2.Response(status, request=request)
-    return classify(openai.APIStatusError("m", response=response, body=body)).kind
+    response = httpx2.Response(status, request=request, headers=headers)
+    return classify(openai.APIStatusError("m", response=response, body=body))
+
+
+def fault_kind(status: int, body: object, *texts: str) -> FaultKind:
+    return fault(status, body, *texts).kind
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -119,6 +123,17 @@ def test_a_refusal_means_what_its_provider_means(name: str) -> None:
     status, body, kind = BODIES[name]
 
     assert fault_kind(status, body) is kind
+
+
+def test_the_wait_in_a_body_counts_where_no_header_names_one() -> None:
+    """Seen failing before: Gemini's 429 says in its body alone when to come back."""
+    body = [{"error": {"code": 429, "details": [{"@type": "x"}, {"retryDelay": "34.07s"}]}}]
+
+    assert fault(429, body).retry_after_s == pytest.approx(34.07)
+    assert fault(429, body, headers={"retry-after": "5"}).retry_after_s == 5.0
+    assert fault(400, body).retry_after_s is None
+    for odd in ("soon", None, ["34s"], "9" * 90, -1):
+        assert fault(429, [{"error": {"details": [{"retryDelay": odd}]}}]).retry_after_s in (None, 3_600.0)
 
 
 QUOTED = [
