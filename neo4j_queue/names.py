@@ -9,7 +9,16 @@ OUTBOX_LABEL = "EmbedPending"
 RESERVED_LABELS = frozenset(
     {
         *(OUTBOX_LABEL, "QueueControl"),
-        *("EmbedJob", "EmbedLease", "EmbedWorker", "EmbedHealth", "EmbedArchive", "EmbedSweep"),
+        *(
+            "EmbedJob",
+            "EmbedLease",
+            "EmbedWorker",
+            "EmbedHealth",
+            "EmbedArchive",
+            "EmbedSweep",
+            "EmbedCompleted",
+            "EmbedFailed",
+        ),
     }
 )
 

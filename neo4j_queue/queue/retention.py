@@ -10,6 +10,7 @@ import structlog
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import Neo4jQueueError
+from neo4j_queue.queue import counts
 
 log = structlog.get_logger()
 
@@ -40,6 +41,7 @@ class CleanupReport:
     archive_purged: int
     leases_pruned: int
     cutoff: int
+    labels_mended: int = 0
     more: bool = False
 
 
@@ -71,14 +73,16 @@ def cleanup(
     removed = remove(database, parameters, most)
     purged = _pages(database, "retention/purge_archive", now - _ms(timedelta(days=archive_days)), most)
     pruned = _pages(database, "retention/prune_leases", now - _ms(LEASE_HISTORY), most)
+    mended = counts.mend(database, min(most, JOBS_PER_STATEMENT))
     return CleanupReport(
         path="apoc" if has_apoc else "native",
         removed=removed,
         archive_purged=purged,
         leases_pruned=pruned,
         cutoff=cutoff,
+        labels_mended=mended.labels,
         # Less than `most` by a job or two that were queued again in between: one turn too many does no harm.
-        more=max(removed, purged, pruned) > most - PAGE,
+        more=mended.more or max(removed, purged, pruned) > most - PAGE,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.queue import counts
 from neo4j_queue.schema.indexes import (
     ONLINE_WAIT_S,
     Index,
@@ -16,7 +17,9 @@ from neo4j_queue.schema.indexes import (
     wait_online,
 )
 
-JOBS_SCHEMA_VERSION = 1
+JOBS_SCHEMA_VERSION = 2
+# Since this version jobs that have ended are counted by labels.
+COUNTED_BY_LABELS = 2
 _CREATES = re.compile(r"CREATE (?:VECTOR |FULLTEXT )?(?:INDEX|CONSTRAINT) (\w+)")
 
 
@@ -38,6 +41,8 @@ def migrate_jobs(
         return check_jobs(database)
     there = indexes(database)
     created = [name for query in _jobs_statements() if (name := _run(database, query, there)) is not None]
+    if current is not None and current < COUNTED_BY_LABELS:
+        counts.mend_all(database)
     if wait_online(database, _names(_jobs_statements()), wait_s=wait_s, progress=progress):
         database.write(statement("schema/set_version"), version=JOBS_SCHEMA_VERSION)
     found = check_jobs(database)
@@ -65,9 +70,10 @@ def check_jobs(database: Database) -> Report:
 
 
 def _jobs_statements() -> list[str]:
-    """The statements of all versions in their order: a file holds several, with a semicolon between them."""
+    """The statements of all versions in their order: a file holds several, with a semicolon between them. Version 2
+    has none."""
     prefix = "CYPHER 5\n"
-    files = [statement(f"schema/jobs_{number}") for number in range(1, JOBS_SCHEMA_VERSION + 1)]
+    files = [statement("schema/jobs_1")]
     return [prefix + part.strip() for text in files for part in text.removeprefix(prefix).split(";")]
 
 

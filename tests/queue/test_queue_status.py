@@ -11,9 +11,10 @@ from structlog.testing import capture_logs
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, FaultKind
 from neo4j_queue.jobs import Status
-from neo4j_queue.queue import EmbedQueue, health
+from neo4j_queue.queue import EmbedQueue, counts, health
 from neo4j_queue.queue.health import HealthState
 from neo4j_queue.queue.leases import QueueStatus
+from neo4j_queue.schema.jobs import migrate_jobs
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     BEGINNING,
@@ -362,3 +363,61 @@ def test_a_clock_that_was_set_back_is_found(queue: EmbedQueue, clock: Clock, bac
     queue.complete(work.token, work.ids)
     clock.advance(-back_ms)
     assert queue.control.clock_set_back_ms() == back_ms
+
+
+LABELS = """
+CYPHER 5
+MATCH (j:EmbedJob)
+RETURN j.status AS status, [label IN labels(j) WHERE label <> 'EmbedJob'] AS labels, count(*) AS jobs
+"""
+RIGHT = {
+    "pending": [],
+    "processing": [],
+    "completed": ["EmbedCompleted"],
+    "failed": ["EmbedFailed"],
+}
+
+
+def labelled_rightly(database: Database) -> bool:
+    return all(row["labels"] == RIGHT[row["status"]] for row in database.read(LABELS))
+
+
+def test_what_another_version_did_not_label_is_put_right_by_the_clean_up(
+    queue: EmbedQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """A worker of an older version ends jobs during a rolling upgrade. Guard: `counts.mend` in the clean-up."""
+    make_jobs(jobs_db, 30, status="completed", processed_at=clock.now - 5)
+    make_jobs(jobs_db, 20, first=30, status="failed", processed_at=clock.now - 5)
+    assert (queue.status().completed, queue.status().failed, queue.status().pending) == (0, 0, 50)
+    assert queue.cleanup().labels_mended == 50
+    assert (queue.status().completed, queue.status().failed, queue.status().pending) == (30, 20, 0)
+    assert labelled_rightly(jobs_db)
+    make_jobs(jobs_db, 10, first=50, status="completed", processed_at=clock.now)
+    assert (queue.cleanup().labels_mended, queue.cleanup().labels_mended) == (10, 0), "those that ended since"
+
+
+def test_many_jobs_are_labelled_in_pages_and_turns(
+    queue: EmbedQueue, jobs_db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "PAGE", 10)
+    for n in range(5):
+        make_jobs(jobs_db, 10, first=10 * n, status="completed", processed_at=clock.now - 500_000 + n)
+    turns = []
+    while (done := counts.mend(jobs_db, 20)).more:
+        turns.append(done.labels)
+    assert sum(turns) + done.labels == 50
+    assert len(turns) >= 2
+    assert labelled_rightly(jobs_db)
+
+
+def test_a_migration_puts_right_all_labels_also_those_that_are_too_many(
+    queue: EmbedQueue, jobs_db: Database
+) -> None:
+    """A database of version 1, and one that an older program wrote to after the migration."""
+    make_jobs(jobs_db, 30, status="completed", processed_at=1)
+    make_jobs(jobs_db, 10, first=30)
+    jobs_db.write("MATCH (j:EmbedJob) WHERE j.status = 'pending' SET j:EmbedFailed:EmbedCompleted")
+    jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 1")
+    assert migrate_jobs(jobs_db).ok
+    assert labelled_rightly(jobs_db)
+    assert (queue.status().completed, queue.status().unfinished) == (30, 10)

@@ -17,5 +17,6 @@ SET j.attempts = j.attempts + 1, j.crashes = 0, j.error = row.error, j.error_cat
   j.status = CASE WHEN row.reason IS NULL THEN 'pending' ELSE 'failed' END,
   j.available_at = CASE WHEN row.reason IS NULL THEN now + row.delay_ms ELSE j.available_at END,
   j.processed_at = CASE WHEN row.reason IS NULL THEN null ELSE now END
+FOREACH (_ IN CASE WHEN row.reason IS NULL THEN [] ELSE [1] END | SET j:EmbedFailed)
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at, j.crashed_at
 RETURN collect({id: j.id, attempts: j.attempts, available_at: j.available_at}) AS rows

@@ -30,5 +30,6 @@ SET j.crashes = crashes,
   j.status = CASE WHEN lost THEN 'failed' ELSE 'pending' END,
   j.failure_reason = CASE WHEN lost THEN 'worker_lost' END,
   j.processed_at = CASE WHEN lost THEN now END
+FOREACH (_ IN CASE WHEN lost THEN [1] ELSE [] END | SET j:EmbedFailed)
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.started_at, j.leased_at
 RETURN j.id AS id, j.entity_uid AS entity_uid, token, owner, started, crashes, lost AS failed, unlocked
