@@ -4,8 +4,9 @@ This file is imported by every `celery` command, `--help` and Flower included, s
 setting has its default here, and the boot check of worker and beat reports it.
 """
 
-from celery.schedules import crontab
+from datetime import UTC, datetime
 
+from neo4j_queue.queue.ticks import TICK_MS
 from neo4j_queue.settings import Settings
 from tasks import routes
 
@@ -20,6 +21,9 @@ broker_url = _settings.celery_broker_url
 broker_connection_retry_on_startup = True
 # Workers wait for the broker without an end; what they would have done is safe in the jobs database.
 broker_connection_max_retries = None
+# A Redis that changes its role, is full or cannot save answers with errors for a while: workers wait, as for one that
+# is away. Without this such an answer ends them (celery#7946).
+broker_channel_error_retry = True
 broker_pool_limit = 10
 # A frozen broker must not freeze its clients: without these a publish waits without an end.
 broker_transport_options = {
@@ -101,27 +105,30 @@ beat_scheduler = "tasks.ticks:BoundedScheduler"
 beat_max_loop_interval = 1
 
 
-def _every(task: str, seconds: float) -> dict[str, object]:
-    """A tick. It expires before the next one, so that a worker that was away runs none that is out of date."""
-    return {"task": task, "schedule": seconds, "options": {"expires": seconds * 0.9}}
+def _tick(task: str, seconds: float, **kwargs: object) -> dict[str, object]:
+    """A tick. It comes at beat's start too, so that a beat that is restarted often fires the rare ones as well, and has
+    no expiry: that would compare the clocks of two machines. The database says whether what it asks for is due."""
+    return {"task": task, "schedule": seconds, "kwargs": kwargs, "last_run_at": _LONG_AGO}
 
 
-def _daily(task: str, hour: int, **kwargs: object) -> dict[str, object]:
-    return {
-        "task": task,
-        "schedule": crontab(hour=hour, minute=17),
-        "kwargs": kwargs,
-        "options": {"expires": 3600},
-    }
+def _act(task: str, every_s: float, tick_s: float | None = None, **kwargs: object) -> dict[str, object]:
+    """A tick for what is done once in `every_s`, by the database's clock."""
+    tick_s = every_s if tick_s is None else tick_s
+    # Half a tick early: one that comes a little soon must not wait for the next.
+    return _tick(task, tick_s, at_most_every_s=every_s - tick_s / 2, **kwargs)
 
+
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+_HOUR_S, _DAY_S = 3_600.0, 86_400.0
 
 beat_schedule = {
-    "lease": _every(routes.LEASE_BATCH, 1.0),
-    "heartbeat": _every(routes.HEARTBEAT, _settings.embed_job_heartbeat_interval_ms / 1000),
-    "reconcile": _every(routes.RECONCILE, 300.0),
-    "cleanup": _daily(routes.CLEANUP, hour=3),
-    # A quota that was exceeded in other ways than a pause shows (402) may be full again a day later.
-    "retry-quota": _daily(routes.RETRY_FAILED, hour=4, status=402),
+    "lease": _tick(routes.LEASE_BATCH, TICK_MS / 1000, beat=True),
+    "heartbeat": _act(routes.HEARTBEAT, _settings.embed_job_heartbeat_interval_ms / 1000),
+    # Hourly ticks: so the day's work is done on machines that run for a few hours of it, whichever they are.
+    "cleanup": _act(routes.CLEANUP, _DAY_S, tick_s=_HOUR_S),
+    "retry-quota": _act(routes.RETRY_QUOTA, _DAY_S, tick_s=_HOUR_S),
 }
+for _scope, _interval_ms in _settings.discovery().items():
+    beat_schedule[f"reconcile-{_scope}"] = _act(routes.RECONCILE, _interval_ms / 1000, scope=_scope)
 if _settings.embed_job_recovery_interval:
-    beat_schedule["recover"] = _every(routes.RECOVER_STALE, _settings.embed_job_recovery_interval / 1000)
+    beat_schedule["recover"] = _tick(routes.RECOVER_STALE, _settings.embed_job_recovery_interval / 1000)

@@ -11,6 +11,7 @@ import logging
 import os
 import select
 import socket
+import stat
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from neo4j_queue.errors.redact import Redactor
 from neo4j_queue.settings.readers import without_password
+from neo4j_queue.wellformed import visible
 
 if TYPE_CHECKING:
     from neo4j_queue.settings import Settings
@@ -96,7 +98,8 @@ class _Sink:
 
     def _text(self, line: EventDict) -> str:
         if self.console is not None:
-            return str(self.console(None, "", dict(line)))
+            # Data must not steer the terminal. What is no text is written as its `repr`, which escapes by itself.
+            return str(self.console(None, "", {key: _harmless(key, value) for key, value in line.items()}))
         # ASCII only: a lone surrogate or a Unicode line separator in a name must not break the line.
         return _encode(line)
 
@@ -111,6 +114,10 @@ class _Sink:
         if isinstance(value, list | tuple | set | frozenset):
             return [self._clean(item) for item in value]
         return value if isinstance(value, int | float | None) else self._clean(_plain(value))
+
+
+def _harmless(key: str, value: object) -> object:
+    return visible(value, lines=key == "stack") if isinstance(value, str) else value
 
 
 _sink = _Sink()
@@ -234,13 +241,29 @@ def _spellings(secrets: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys(forms), key=len, reverse=True)
 
 
+class _Peer:
+    """Who reads our stderr. `stuck`: it took no line in time, and is not waited for again until it takes one."""
+
+    stuck = False
+    # Part of a line was written when it stopped reading.
+    torn = False
+
+
 def _write(line: str) -> None:
     data = memoryview((line + "\n").encode("utf-8", "backslashreplace"))
-    while data:
-        try:
-            data = data[os.write(STDERR, data) :]
-        except BlockingIOError:  # a terminal that another program made non-blocking
-            if not select.select([], [STDERR], [], WRITE_TIMEOUT_S)[1]:
+    if _Peer.torn:
+        data = memoryview(b"\n" + bytes(data))
+    try:
+        # A pipe takes so much without blocking once it is writable at all; a file takes everything.
+        most = len(data) if stat.S_ISREG(os.fstat(STDERR).st_mode) else select.PIPE_BUF
+        while data:
+            if not select.select([], [STDERR], [], 0 if _Peer.stuck else WRITE_TIMEOUT_S)[1]:
+                _Peer.stuck = True
                 return
-        except OSError:  # the reader is gone: no job may fail for its log line
-            return
+            try:
+                data = data[os.write(STDERR, data[:most]) :]
+            except BlockingIOError:  # non-blocking, and full again: another process writes to it
+                continue
+            _Peer.stuck, _Peer.torn = False, len(data) > 0
+    except OSError:  # the reader is gone: no job may fail for its log line
+        return

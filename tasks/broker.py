@@ -8,17 +8,20 @@ from celery.app.amqp import AMQP
 from celery.exceptions import CeleryError
 from kombu.connection import Connection
 from kombu.exceptions import KombuError, OperationalError
+from kombu.transport.redis import Channel
+from redis import exceptions
 
 from neo4j_queue.checks.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.log import get_logger
 from neo4j_queue.settings.readers import without_password
-from tasks.routes import CONTROL, LEASE_BATCH
+from tasks.routes import CONTROL, LAST, LEASE_BATCH
 
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
 SAFE_POLICY = "noeviction"
 # Errors that sending a message may raise.
-PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError)
+PUBLISH_ERRORS = (CeleryError, KombuError, OperationalError, OSError, redis.RedisError)
 # Errors that mean: the broker is away, or refuses us.
 BROKER_ERRORS = (redis.RedisError, OperationalError, ConnectionError, TimeoutError)
 
@@ -30,8 +33,20 @@ MOST_WAITING = 200
 # A broker that does not answer within this time is not waited for; sending the message will show what is wrong.
 COUNT_WITHIN_S = 1.0
 
+# Answers that mean "not now": a failover, memory or a disk that is full, a restart, a script that runs.
+PASSING = (
+    exceptions.ReadOnlyError,
+    exceptions.OutOfMemoryError,
+    exceptions.MasterDownError,
+    exceptions.ClusterError,
+)
+PASSING_WORDS = ("MISCONF", "UNBLOCKED", "NOREPLICAS", "TRYAGAIN", "BUSY")
+PROBE_KEY = "neo4j-queue:probe"
+
 # How often a worker asks for a broker that is away: as often as beat ticks, for that is when there is work again.
 ASK_EVERY_S = 1
+
+log = get_logger()
 
 
 class PromptConnection(Connection):
@@ -62,8 +77,15 @@ def ping(url: str) -> None:
     try:
         with _client(url) as client:
             client.ping()
+            # A full Redis, or a replica, answers a ping all the same. The key is gone before anyone could see it.
+            client.set(PROBE_KEY, "", px=1)
+    except exceptions.NoPermissionError:
+        return  # of that one key
     except (redis.AuthenticationError, redis.ResponseError, ValueError) as error:
-        raise SettingsError([f"CELERY_BROKER_URL={shown}: {without_password(str(error))}"]) from error
+        line = without_password(str(error))
+        if isinstance(error, PASSING) or line.startswith(PASSING_WORDS):
+            raise TemporarilyUnavailable(f"{shown}: {line}") from error
+        raise SettingsError([f"CELERY_BROKER_URL={shown}: {line}"]) from error
     except (redis.RedisError, OSError) as error:
         raise TemporarilyUnavailable(f"{shown}: {without_password(str(error))}") from error
 
@@ -94,11 +116,29 @@ def is_crowded(url: str, task: str) -> bool:
 
     For ticks and nudges: what people send is never held back. False if the broker does not answer.
     """
+    count = waiting(url)
+    return count is not None and count >= (MOST_WISHES if task == LEASE_BATCH else MOST_WAITING)
+
+
+def waiting(url: str) -> int | None:
+    """How many messages wait for the control workers; None if the broker does not answer."""
     try:
-        waiting = int(_counter(url).llen(CONTROL))
+        return int(_counter(url).llen(CONTROL))
     except (redis.RedisError, OSError, ValueError):
-        return False
-    return waiting >= (MOST_WISHES if task == LEASE_BATCH else MOST_WAITING)
+        return None
+
+
+def serve_last(url: str) -> None:
+    """Puts the oldest message of the last priority in front of all others, if there is one.
+
+    The transport serves its priorities in strict order, so under constant load the last one would never be served.
+    """
+    last = f"{CONTROL}{Channel.sep}{LAST}"
+    try:
+        # Messages are taken from the right.
+        _counter(url).lmove(last, CONTROL, src="RIGHT", dest="RIGHT")
+    except (redis.RedisError, OSError, ValueError) as error:
+        log.debug("last_not_served", error=str(error))
 
 
 @cache

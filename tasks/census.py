@@ -1,6 +1,7 @@
 """The census: which workers are alive, how many batches they can run at once, and which leases they execute."""
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery.worker import state as worker_state
@@ -8,6 +9,7 @@ from celery.worker.control import inspect_command
 
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue.leases import WorkerAnswer
+from neo4j_queue.queue.ticks import CLOCKS_TOLD
 from tasks import resources
 from tasks.app import app, fingerprint
 from tasks.broker import BROKER_ERRORS
@@ -22,6 +24,10 @@ EVERYBODY_EVERY_S = 60.0
 # heartbeat), it asks as often as that: else a lease that was asked for in between would be given to no worker, and
 # without beat nothing would ask again.
 REFRESH_EVERY_S = 5.0
+# Beyond this, times in logs and tables stop making sense to people (as in the doctor's look at the databases).
+CLOCK_SKEW_MS = 2_000
+# Often enough to be read.
+CLOCKS_EVERY_MS = 300_000
 
 log = get_logger()
 _refreshed_at = float("-inf")
@@ -37,9 +43,19 @@ def embed_census(state: Any) -> dict[str, Any]:
     leases = dict(
         request.args[:2] for request in tuple(worker_state.active_requests) if request.name == EMBED_BATCH
     )
-    slots = consumer.pool.limit if EMBED in serves else 0
-    up_ms = round((time.monotonic() - _up_since) * 1000)
-    return {"slots": slots, "leases": leases, "fingerprint": fingerprint(), "up_ms": up_ms}
+    return {
+        "slots": slots_of(consumer) if EMBED in serves else 0,
+        "leases": leases,
+        "fingerprint": fingerprint(),
+        "queues": sorted(serves),
+        "clock_ms": round(time.time() * 1000),
+        "up_ms": round((time.monotonic() - _up_since) * 1000),
+    }
+
+
+def slots_of(consumer: Any) -> int:
+    """How many batches a worker can run at once: with `--autoscale` the most that its pool grows to."""
+    return int(getattr(consumer.controller, "max_concurrency", None) or consumer.pool.limit)
 
 
 def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
@@ -50,6 +66,7 @@ def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
     queue = resources.queue()
     known = [worker.name for worker in queue.census.workers()]
     everybody = queue.census.may_ask_all(EVERYBODY_EVERY_S) or not known
+    asked_ms, asked_at = queue.ticks.now_ms(), time.monotonic()
     try:
         answers = app.control.broadcast(
             "embed_census",
@@ -60,6 +77,7 @@ def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
     except BROKER_ERRORS as error:
         log.warning("census_not_taken", error=str(error), error_class=type(error).__name__)
         return None
+    _tell_clocks(answers or [], asked_ms, asked_ms + round((time.monotonic() - asked_at) * 1000))
     workers: list[WorkerAnswer] = []
     leases: dict[str, list[str]] = {}
     for answer in answers or []:
@@ -75,6 +93,19 @@ def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
                     WorkerAnswer(name, said["slots"], len(said["leases"]), fingerprint=mark, up_ms=up_ms)
                 )
     return workers, leases
+
+
+def _tell_clocks(answers: Sequence[Mapping[str, Any]], asked_ms: int, answered_ms: int) -> None:
+    """Names the workers whose clock is not the database's. It harms no lease, and misleads people who read logs."""
+    off = {}
+    for answer in answers:
+        for name, said in answer.items():
+            if "clock_ms" in said:
+                ahead_ms = max(said["clock_ms"] - answered_ms, 0) - max(asked_ms - said["clock_ms"], 0)
+                if abs(ahead_ms) > CLOCK_SKEW_MS:
+                    off[name] = round(ahead_ms / 1000, 1)
+    if off and resources.queue().ticks.take(CLOCKS_TOLD, CLOCKS_EVERY_MS):
+        log.warning("worker_clock_off", ahead_s=off, advice="set the clocks by NTP")
 
 
 def refresh() -> bool:

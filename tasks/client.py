@@ -11,7 +11,7 @@ from neo4j_queue.graph.outbox import Enqueue
 from neo4j_queue.jobs import EnqueueResult, JobRequest
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Role, Settings
-from tasks.nudge import Nudge, enqueue_and_nudge
+from tasks.nudge import Nudge, enqueue_and_nudge, sweep_what_was_deferred
 
 # Settings in force change when a person runs `neo4j-queue init`; workers refuse the others at once.
 LOOK_AGAIN_S = 60.0
@@ -29,6 +29,7 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     return EntityGraph.from_settings(
         settings,
         enqueue=_Guarded(settings, queue, enqueue_and_nudge(queue, nudge)),
+        on_deferred=sweep_what_was_deferred(nudge),
         book_query=queue.book_query,
         closing=(queue.close, nudge.close),
     )

@@ -1,13 +1,15 @@
 """Leasing: the only place that turns due jobs into messages."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from celery import Task
+from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue.leases import Lease, LeaseResult
-from tasks import census, resources
+from tasks import broker, census, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
 from tasks.routes import BACKFILL, EMBED_BATCH
@@ -15,14 +17,46 @@ from tasks.routes import BACKFILL, EMBED_BATCH
 # A worker starts when the transaction of its lease is over: with the leases of eight slots in one, the first waits
 # half a second for the last. Two full batches of the ordinary size are leased in about a tenth.
 JOBS_PER_TRANSACTION = 512
+# A turn of a sweep or clean-up lasts half a second and is served when nothing else waits. Where something always waits,
+# one in three seconds is served all the same: a sixth of one slot.
+SHARE_EVERY_S = 3.0
+# The moment that was read is past when a message sent then arrives.
+MARGIN_S = 0.05
 
 log = get_logger()
 
 
+class _Process:
+    """What this process remembers from one lease task to the next."""
+
+    shared_at = float("-inf")
+    queue_was_away = False
+
+
 @app.task(bind=True)
-def lease_batch(self: Task) -> dict[str, Any]:
-    """Leases what budget, pause, halt and free slots allow, and publishes one message per lease."""
-    owner = str(self.request.hostname or "direct")
+def lease_batch(self: Task, beat: bool = False) -> dict[str, Any]:
+    """Leases what budget, pause, halt and free slots allow, and publishes one message per lease.
+
+    `beat`: this is a tick. Without ticks, it appoints itself for the moment at which more may be leased.
+    """
+    try:
+        done = _lease_all(str(self.request.hostname or "direct"), beat=beat)
+    except (Neo4jError, DriverError):
+        _Process.queue_was_away = True
+        raise
+    if _Process.queue_was_away:
+        # Entities that were written meanwhile have no job yet.
+        _Process.queue_was_away = False
+        resources.nudge().sweep()
+    if time.monotonic() - _Process.shared_at >= SHARE_EVERY_S:
+        _Process.shared_at = time.monotonic()
+        broker.serve_last(app.conf.broker_url)
+    return done
+
+
+def _lease_all(owner: str, *, beat: bool) -> dict[str, Any]:
+    ticks = resources.queue().ticks
+    ticks.note(beat=beat)
     result = _lease(owner)
     if result.reason == "no workers" and census.refresh():
         result = _lease(owner)
@@ -39,6 +73,9 @@ def lease_batch(self: Task) -> dict[str, Any]:
     }
     if leases:
         log.info("jobs_leased", **done)
+    next_ms = ticks.next_moment_ms()
+    if next_ms is not None:
+        resources.nudge().after(next_ms / 1000 + MARGIN_S)
     return done
 
 

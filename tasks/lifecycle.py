@@ -3,7 +3,7 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from celery import signals
@@ -16,13 +16,13 @@ from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
-from tasks import resources
+from tasks import census, resources
 from tasks.app import app, fingerprint
 from tasks.broker import PUBLISH_ERRORS, is_crowded
-from tasks.routes import CONTROL, EMBED, HEARTBEAT, LEASE_BATCH, RECOVER_STALE
+from tasks.routes import CONTROL, EMBED, HEARTBEAT, LEASE_BATCH, RECONCILE, RECOVER_STALE
 
-# First acts that waited this long in the broker were done by another worker.
-FIRST_ACT_EXPIRES_S = 60.0
+# The outbox is not swept for each of many workers that start together.
+FIRST_SWEEP_EVERY_S = 30.0
 # Rest between two tries to register in the census.
 HELLO_AGAIN_S = 5.0
 # How often a stopping worker looks whether its batches have finished.
@@ -83,22 +83,26 @@ def begin(sender: Any, **_: Any) -> None:
     _Shutdown.pool = sender.pool
     if _serves(EMBED):
         # By this worker itself: the heartbeat's question may come before it listens.
-        slots = Worker(sender.hostname, slots=sender.pool.limit, fingerprint=fingerprint())
+        slots = Worker(sender.hostname, slots=census.slots_of(sender), fingerprint=fingerprint())
         if not _say_hello(slots):
             threading.Thread(target=_say_hello_again, args=(slots,), name="hello", daemon=True).start()
-    # Before the recovery: work that outlived the absence of control workers still has its lock extended.
-    first_acts = [HEARTBEAT] if _serves(CONTROL) else []
-    if Settings.lenient().embed_job_recovery_interval:
-        first_acts.append(RECOVER_STALE)
-    for name in [*first_acts, LEASE_BATCH]:
+    settings = Settings.lenient()
+    first_acts: dict[str, dict[str, object]] = {}
+    if _serves(CONTROL):
+        first_acts[HEARTBEAT] = {}
+    if settings.embed_job_recovery_interval:
+        first_acts[RECOVER_STALE] = {}
+    if _serves(CONTROL) and "outbox" in settings.embed_discovery:
+        first_acts[RECONCILE] = {"scope": "outbox", "at_most_every_s": FIRST_SWEEP_EVERY_S}
+    for name, arguments in [*first_acts.items(), (LEASE_BATCH, {})]:
         if not is_crowded(app.conf.broker_url, name):
-            _ask_for(name)
+            _ask_for(name, arguments)
 
 
-def _ask_for(task: str) -> None:
+def _ask_for(task: str, arguments: Mapping[str, object]) -> None:
     """A first act that the broker does not take is what beat asks for with its next tick."""
     try:
-        app.send_task(task, expires=FIRST_ACT_EXPIRES_S)
+        app.send_task(task, kwargs=dict(arguments))
     except PUBLISH_ERRORS as error:
         log.warning("first_act_not_sent", task=task, error=str(error))
 

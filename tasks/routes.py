@@ -12,6 +12,7 @@ HEARTBEAT = "tasks.upkeep.heartbeat"
 RECOVER_STALE = "tasks.upkeep.recover_stale"
 CLEANUP = "tasks.upkeep.cleanup"
 RECONCILE = "tasks.upkeep.reconcile"
+RETRY_QUOTA = "tasks.upkeep.retry_quota"
 RETRY_FAILED = "tasks.repair.retry_failed"
 
 # A task goes to the queue of the first pattern that fits.

@@ -7,6 +7,7 @@ from typing import Any
 
 from neo4j_queue.checks import fingerprint
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue import ticks
 from neo4j_queue.queue.leases import RecoveredJob, Worker, WorkerAnswer
 from neo4j_queue.settings import Settings
 from tasks import arguments, census, resources
@@ -23,13 +24,26 @@ CLEANED_PER_TURN = 20_000
 # new disagreement.
 DISAGREEMENT_EVERY_S = 300.0
 
+# A recovery waits for a heartbeat when the last one is this many intervals ago: one was missed.
+LATE_HEARTBEAT = 1.5
+# Payment required, and too many requests: a job fails for good with the latter only for a quota, since a rate limit
+# counts no attempt.
+QUOTA_STATUSES = (402, 429)
+JUST_DONE = {"skipped": "done already"}
+
 log = get_logger()
 
 
 @app.task
-def heartbeat() -> dict[str, Any]:
+def heartbeat(at_most_every_s: float | None = None) -> dict[str, Any]:
     """Asks the live workers which leases they execute, extends those whose lock may run out, takes back those that
     their worker does not execute, and records the census."""
+    if not _take(ticks.HEARTBEAT, at_most_every_s):
+        return JUST_DONE
+    return _heartbeat()
+
+
+def _heartbeat() -> dict[str, Any]:
     queue = resources.queue()
     asked_at = queue.census.time()
     taken = census.take()
@@ -41,11 +55,12 @@ def heartbeat() -> dict[str, Any]:
     silent = queue.census.record(workers)
     for token in leases.keys() - held:
         log.info("lease_lost", lease_token=token, reason="it ended, or was recovered")
-    left_behind = Counter(lease.worker for lease in queue.locks.started()) if silent else Counter()
-    for name, silent_ms in silent.items():
-        # A worker that registered since the last heartbeat has missed none.
-        if silent_ms >= queue.census.heartbeat_ms:
-            log.warning("worker_silent", worker=name, silent_ms=silent_ms, leases=left_behind[name])
+    # A worker that registered since the last heartbeat has missed none.
+    late = [name for name, silent_ms in silent.items() if silent_ms >= queue.census.heartbeat_ms]
+    told = queue.census.may_tell_silence(late) if late else {}
+    left_behind = Counter(lease.worker for lease in queue.locks.started()) if told else Counter()
+    for name, silent_ms in told.items():
+        log.warning("worker_silent", worker=name, silent_ms=silent_ms, leases=left_behind[name])
     _tell_disagreement(workers)
     done = {
         "workers": len(workers),
@@ -59,8 +74,18 @@ def heartbeat() -> dict[str, Any]:
 
 @app.task
 def recover_stale() -> dict[str, Any]:
-    """Jobs whose lock has run out go back to `pending`, or fail after too many lost workers."""
-    recovered = resources.queue().recover_stale()
+    """Jobs whose lock has run out go back to `pending`, or fail after too many lost workers.
+
+    A heartbeat goes before it when none came lately: work that outlived the absence of the control workers still runs,
+    and only the heartbeat can tell.
+    """
+    queue = resources.queue()
+    heartbeat_ms = queue.ticks.ages().heartbeat_ms
+    if heartbeat_ms is None or heartbeat_ms > queue.census.heartbeat_ms * LATE_HEARTBEAT:
+        queue.ticks.take(ticks.HEARTBEAT, 0)
+        if "skipped" in _heartbeat():
+            return {"skipped": "no heartbeat before it: the broker is away"}
+    recovered = queue.recover_stale()
     _tell_recovered(recovered)
     lost = sum(job.failed for job in recovered)
     return {"recovered": len(recovered) - lost, "failed": lost}
@@ -91,8 +116,10 @@ def _tell_recovered(recovered: Sequence[RecoveredJob]) -> None:
 
 
 @app.task
-def cleanup() -> dict[str, Any]:
+def cleanup(at_most_every_s: float | None = None) -> dict[str, Any]:
     """Removes ended jobs past the retention, so many at a time; failed ones leave an archive record."""
+    if not _take(ticks.CLEANUP, at_most_every_s):
+        return JUST_DONE
     report = asdict(resources.queue().cleanup(most=CLEANED_PER_TURN))
     log.info("cleanup_done", **report)
     if report["more"]:
@@ -101,7 +128,21 @@ def cleanup() -> dict[str, Any]:
 
 
 @app.task
-def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]:
+def retry_quota(at_most_every_s: float | None = None) -> dict[str, Any]:
+    """Queues the jobs again that failed because a quota was used up: it may be full again a day later."""
+    if not _take(ticks.RETRY_QUOTA, at_most_every_s):
+        return JUST_DONE
+    retried = sum(resources.queue().retry_failed(status=status) for status in QUOTA_STATUSES)
+    if retried:
+        log.info("quota_failures_retried", count=retried)
+        resources.nudge()()
+    return {"retried": retried}
+
+
+@app.task
+def reconcile(
+    scope: str = "outbox", token: str | None = None, at_most_every_s: float | None = None
+) -> dict[str, Any]:
     """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`.
 
     A call sweeps for about half a second; it goes on in further calls, which carry the `token` of the one before.
@@ -112,6 +153,8 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
         return refused("reconcile", error)
     if resources.queue().displaced():
         return {"scope": scope, "skipped": "other settings are in force"}
+    if token is None and not _take(ticks.SWEEPS.format(wanted), at_most_every_s):
+        return JUST_DONE
     sweeps = resources.sweeps()
     turn = sweeps.take_turn(wanted, token)
     if token is None:
@@ -129,6 +172,11 @@ def reconcile(scope: str = "outbox", token: str | None = None) -> dict[str, Any]
     elif not turn.lost:
         log.info("reconcile_done", **report)
     return report
+
+
+def _take(act: str, at_most_every_s: float | None) -> bool:
+    """True if the act may be done now. What a person calls for (None) is always done, and noted."""
+    return resources.queue().ticks.take(act, round((at_most_every_s or 0) * 1000)) or at_most_every_s is None
 
 
 def _tell_disagreement(workers: Sequence[Worker]) -> None:

@@ -65,7 +65,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             _look(found, "APOC", lambda: _apoc(jobs))
             prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
             if prepared:
-                _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings)))
+                _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings), asked=broker is not None))
                 if provider.grade is not Grade.BAD:
                     look = lambda: _refuted(EmbedQueue(jobs, settings), settings)  # noqa: E731
                     if not _look(found, "provider", look):
@@ -214,7 +214,8 @@ def _report(subject: str, report: schema.Report) -> list[Finding]:
     return found or [Finding(subject, Grade.OK, f"{report.database}: all indexes online{version}")]
 
 
-def _queue(queue: EmbedQueue) -> list[Finding]:
+def _queue(queue: EmbedQueue, *, asked: bool) -> list[Finding]:
+    """`asked`: the look at the broker asks the workers themselves who is there."""
     status = queue.status()
     found = []
     if status.halted:
@@ -241,6 +242,8 @@ def _queue(queue: EmbedQueue) -> list[Finding]:
     if slots:
         detail = f"{len(status.workers)} answered lately, {slots} slots"
         return [*found, Finding("workers", Grade.OK, detail)]
+    if asked:
+        return found
     advice = (
         "`celery -A tasks inspect ping` names those that run: an embed worker is needed, and a control worker and "
         "`celery -A tasks beat` who ask it"

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from neo4j_queue.wellformed import visible as visible
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -17,17 +19,10 @@ PIPE_WIDTH = 200
 # Seconds between two plain lines of progress where there is no terminal.
 PLAIN_EVERY_S = 5.0
 
-# Characters that a terminal obeys instead of showing them: C0, DEL and C1. Keys, texts and errors are data and may
-# hold any of them.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What a terminal would obey, and JSON lets stand: DEL and C1.
 _CONTROLS_IN_JSON = re.compile(r"[\x7f-\x9f]")
 
 Advance = Callable[[int, int | None], None]
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """The text with each control character as a visible escape (`\\x1b`); `lines`: its newlines stay."""
-    return _CONTROLS.sub(lambda m: m[0] if lines and m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
 
 
 def print_line(line: str, file: TextIO | None = None) -> None:

@@ -141,7 +141,7 @@ def doctor(
     """
     from neo4j_queue.checks.doctor import Finding, Grade, examine
     from neo4j_queue.errors import SettingsError
-    from tasks import broker
+    from tasks import broker, presence
 
     try:
         settings = session.load_settings(warn_of_names=False)  # they are findings
@@ -149,7 +149,8 @@ def doctor(
         findings = [Finding("settings", Grade.BAD, problem) for problem in error.problems]
         _diagnose(findings, json)
         raise typer.Exit(CONFIGURATION) from None
-    findings = examine(settings, broker=lambda: [broker.examine(settings.celery_broker_url)])
+    url = settings.celery_broker_url
+    findings = examine(settings, broker=lambda: [broker.examine(url), *presence.examine(settings)])
     _diagnose(findings, json)
     if any(finding.grade is Grade.BAD for finding in findings):
         raise typer.Exit(BAD)

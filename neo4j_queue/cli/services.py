@@ -93,7 +93,9 @@ def up(
                 env_file = False
     written = _write_env_file(environment) if env_file else None
     if json:
-        answer: dict[str, object] = {"engine": engine.value, "services": services, "environment": environment}
+        # Passwords stand in `.env` alone: an answer of a command ends in logs and pipes.
+        shown = {name: _without_secret(name, value) for name, value in environment.items()}
+        answer: dict[str, object] = {"engine": engine.value, "services": services, "environment": shown}
         output.print_json({**answer, "env_file": str(written) if written else None})
         return
     _tell(services, environment)
@@ -189,6 +191,12 @@ def _check_external() -> tuple[dict[str, str], list[Service]]:
         "CELERY_BROKER_URL": settings.celery_broker_url,
     }
     return environment, _reached(settings, 0.0)
+
+
+def _without_secret(name: str, value: str) -> str:
+    from neo4j_queue.settings.readers import without_password
+
+    return "***" if name.endswith("_PASSWORD") else without_password(value)
 
 
 def _reached(settings: "Settings", wait_s: float) -> list[Service]:

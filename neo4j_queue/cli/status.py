@@ -9,6 +9,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.graph import EntityGraph
+    from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.leases import QueueStatus
 
 BAD = 1
@@ -136,9 +137,9 @@ def health(
 ) -> None:
     """Say how embedding fares: HEALTHY, DEGRADED or CRITICAL, and why.
 
-    Judged by the last 100 verdicts of all workers, by whether there are workers when there are jobs, by whether they
-    run with the same settings, and by whether the broker answers within 5 seconds. Exit code 0 for HEALTHY, 1 for
-    anything else.
+    Judged by the last 100 verdicts of all workers, by whether workers and beat are there when there are jobs, by
+    whether workers run with the same settings, and by whether the broker answers within 5 seconds. Exit code 0 for
+    HEALTHY, 1 for anything else.
 
     \b
     Examples:
@@ -155,8 +156,11 @@ def health(
         window = session.in_time("the jobs database", queue.health)
         status = session.in_time("the jobs database", queue.status)
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
+        broker = _broker_trouble(settings.celery_broker_url)
+        missing = (
+            _missing(queue, settings.celery_broker_url) if broker is None and status.unfinished else None
+        )
     workers = len(status.workers)
-    broker = _broker_trouble(settings.celery_broker_url)
     split = fingerprint.split(status.workers)
     found = observed(
         window,
@@ -172,6 +176,7 @@ def health(
         success_s_ago=None
         if window.last_success_at is None
         else (status.now - window.last_success_at) / 1000,
+        missing=missing,
     )
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
     if json:
@@ -193,6 +198,14 @@ def health(
         output.print_facts("", {name: value for name, value in facts.items() if value != []})
     if found.state != "HEALTHY":
         raise typer.Exit(BAD)
+
+
+def _missing(queue: "EmbedQueue", url: str) -> list[str] | None:
+    """Who is missing, in words; None if the workers could not be asked."""
+    from tasks import presence
+
+    there = presence.look(url, queue.ticks.ages)
+    return None if there is None else [f"{f.detail}: {f.advice}" for f in there.findings()]
 
 
 def _broker_trouble(url: str) -> str | None:

@@ -3,7 +3,7 @@
 `tasks/census.py` asks them; this module keeps their answers in the jobs database.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
@@ -61,6 +61,12 @@ class Census:
     def time(self) -> int:
         """The server's time, epoch ms: to be read before the workers are asked."""
         return int(self._database.read(statement("jobs/time"), now=self._now())[0]["now"])
+
+    def may_tell_silence(self, names: Iterable[str]) -> dict[str, int]:
+        """Those of these silent workers that the log is to name now, with their silence in ms: each when its silence
+        begins, and again whenever it has doubled."""
+        found = self._database.write(statement("jobs/tell_silence"), names=sorted(names), now=self._now())
+        return {row["name"]: int(row["silent_ms"]) for row in found}
 
     def forget(self, name: str) -> None:
         """Takes out a worker that said good-bye: its slots no longer count."""

@@ -42,6 +42,7 @@ from neo4j_queue.queue.leases import (
 from neo4j_queue.queue.locks import Locks
 from neo4j_queue.queue.retry_failed import RetryTransaction
 from neo4j_queue.queue.settle import SettleTransaction
+from neo4j_queue.queue.ticks import Ticks
 from neo4j_queue.settings import Settings
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class EmbedQueue:
             settings.embedding_provider_window,
         )
         self.bounds = Bounds.of(profile_of(settings), settings.embed_job_max_crashes)
+        self.ticks = Ticks(database, self.limits, clock)
         self._settings = settings
 
     @classmethod

@@ -131,14 +131,16 @@ def observed(
     request_limit: int | None = None,
     oldest_due_s: float | None = None,
     success_s_ago: float | None = None,
+    missing: Sequence[str] | None = None,
 ) -> Health:
     """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
     disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
-    due jobs that wait while no vector is made (`success_s_ago` None = never).
+    due jobs that wait while no vector is made (`success_s_ago` None = never). `missing`: who is, in words; None = not
+    asked.
 
     A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
     """
-    reasons = []
+    reasons: list[str] = []
     if (
         pause is not None
         and pause[0] > LONG_PAUSE_S
@@ -149,7 +151,9 @@ def observed(
         )
     if request_limit == 0:
         reasons.append("no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0")
-    if unfinished and not workers:
+    if unfinished and missing:
+        reasons += missing
+    elif unfinished and not workers:
         reasons.append(
             f"{unfinished:,} jobs to do and no embed worker answered lately: one is missing "
             "(`celery -A tasks worker`), or a control worker and beat, who ask"

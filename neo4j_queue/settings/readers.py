@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from pydantic_core import PydanticUseDefault
 
@@ -21,6 +21,8 @@ from neo4j_queue.text import PLACEHOLDER, property_named
 from neo4j_queue.wellformed import is_well_formed
 
 DATABASE_SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
+BROKER_SCHEMES = ("redis", "rediss")
+WEB_SCHEMES = ("http", "https")
 # ASCII digits only, and few enough for a 64-bit integer: `int()` alone takes "1_000" and digits of any kind.
 WHOLE = re.compile(r"[0-9]{1,18}")
 DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
@@ -45,6 +47,8 @@ REQUEST_FIELDS = {
 PASSWORD_IN_VALUE = re.compile(r"://.*@", re.DOTALL)
 # A longer value is cut: a template of a page would hide the other lines.
 SHOWN_CHARS = 80
+# What `ssl_cert_reqs` may ask of a certificate; CERT_REQUIRED and so on are read as well.
+CERTIFICATES = ("required", "optional", "none")
 
 
 def whole(minimum: int, maximum: int) -> Callable[[object], object]:
@@ -219,16 +223,32 @@ def database_uri(value: str) -> str:
 
 
 def redis_uri(value: str) -> str:
-    """The address of the dispatch broker."""
+    """The address of the dispatch broker; with TLS (`rediss`), its certificate is verified unless it says otherwise."""
     uri = value.strip()
-    if not _is_address(uri, ("redis", "rediss")):
-        raise ValueError("must be redis://HOST:PORT/NUMBER or rediss://HOST:PORT/NUMBER")
-    return uri
+    rest = uri.partition("://")[2]
+    # A `/`, `?` or `#` of a password that is not encoded ends the part in which passwords are looked for.
+    cut_short = "@" in re.split(r"[/?#]", rest, maxsplit=1)[-1] if re.search(r"[/?#]", rest) else False
+    if cut_short or not _is_address(uri, BROKER_SCHEMES):
+        encoded = ", ".join(f"{sign} as {quote(sign, safe='')}" for sign in "/@:#?%")
+        raise ValueError(
+            "must be redis://HOST:PORT/NUMBER or rediss://HOST:PORT/NUMBER, with user and password as USER:PASSWORD@ "
+            f"before the host; in these write {encoded}, and a space as %20"
+        )
+    return _verified(uri) if uri.startswith("rediss") else uri
+
+
+def _verified(uri: str) -> str:
+    parts = urlsplit(uri)
+    query = dict(parse_qsl(parts.query))
+    word = query.get("ssl_cert_reqs", "required").lower().removeprefix("cert_")
+    if word not in CERTIFICATES:
+        raise ValueError(f"must have ssl_cert_reqs={'|'.join(CERTIFICATES)}, or none of it (required)")
+    return urlunsplit(parts._replace(query=urlencode({**query, "ssl_cert_reqs": word}, safe="/")))
 
 
 def web_address(value: str | None) -> str | None:
     """An http or https base address."""
-    if value is not None and not _is_address(value.strip(), ("http", "https")):
+    if value is not None and not _is_address(value.strip(), WEB_SCHEMES):
         raise ValueError("must be an address such as https://api.example.com/v1")
     return None if value is None else value.strip()
 
@@ -241,6 +261,41 @@ def comma_list(value: object) -> object:
     if not isinstance(items, Sequence) or not all(isinstance(item, str) and item.strip() for item in items):
         raise ValueError("must be property names with commas between them, none of them blank")
     return tuple(dict.fromkeys(_quotable(identifier(item)) for item in items))
+
+
+def discovery(*scopes: str) -> Callable[[object], object]:
+    """A reader of the sweeps that beat runs: words with commas between them, each once."""
+
+    def read(value: object) -> object:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"must be words with commas between them, of {', '.join(scopes)}")
+        found = tuple(dict.fromkeys(word.strip().lower() for word in words))
+        for word in found:
+            if word.startswith("changed:"):
+                raise ValueError("changed:PROPERTY does not exist yet; `all` finds every changed text")
+            if word not in scopes:
+                raise ValueError(f"must be words with commas between them, of {', '.join(scopes)}")
+        return found
+
+    return read
+
+
+def intervals(minimum_ms: int, maximum_ms: int) -> Callable[[object], object]:
+    """A reader of whole numbers of milliseconds with commas between them; `None` passes."""
+    read_one = whole(minimum_ms, maximum_ms)
+
+    def read(value: object) -> object:
+        if value is None:
+            return None
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, Sequence):
+            raise ValueError(
+                f"must be whole numbers from {minimum_ms} to {maximum_ms} with commas between them"
+            )
+        return tuple(read_one(part) for part in parts)
+
+    return read
 
 
 def template(value: str | None) -> str | None:
@@ -272,10 +327,20 @@ def without_password(text: str) -> str:
     return PASSWORD_IN_URL.sub("***@", text) if "@" in text else text
 
 
-def shown(value: object) -> str:
-    """A value of a setting as a line for people shows it, without credentials."""
-    text = PASSWORD_IN_VALUE.sub("://***@", str(value))
+def shown(value: object, *, address: bool = False) -> str:
+    """A value of a setting as a line for people shows it, without credentials; `address`: it should be one."""
+    text = without_credentials(str(value)) if address else PASSWORD_IN_VALUE.sub("://***@", str(value))
     return f"={text!r}" if len(text) <= SHOWN_CHARS else f"={text[:SHOWN_CHARS]!r}..."
+
+
+def without_credentials(address: str) -> str:
+    """The value of a setting that is an address, without anything before its last @: also where it is written wrong,
+    with blanks for instance."""
+    before, at, host = address.rpartition("@")
+    scheme, apart, _ = before.partition("://")
+    # Anything else before the slashes may be part of the password.
+    shown = f"{scheme}{apart}" if scheme in (*DATABASE_SCHEMES, *BROKER_SCHEMES, *WEB_SCHEMES) else ""
+    return f"{shown}***@{host}" if at else address
 
 
 def _quotable(name: str) -> str:

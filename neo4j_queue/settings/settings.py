@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -40,10 +40,12 @@ from neo4j_queue.settings.readers import (
     comma_list,
     database_uri,
     decimal,
+    discovery,
     flag,
     graph_name,
     header_value,
     identifier,
+    intervals,
     none_if_blank,
     one_of,
     prefix,
@@ -62,7 +64,10 @@ from neo4j_queue.text import TextRecipe
 
 ENV_FILE = Path(".env")
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+WEEK_MS = 7 * DAY_MS
+# The sweeps that beat may run, and how often: the outbox is a page of an index; the others walk over all entities.
+SWEEP_EVERY_MS = {"outbox": 300_000, "missing": HOUR_MS, "all": DAY_MS}
 # A week at least, so that what failed can still be looked at; a month at most, then the slim archive record is enough.
 RETENTION_DAYS_MIN, RETENTION_DAYS_MAX = 7, 30
 # A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
@@ -180,6 +185,14 @@ class Settings(BaseSettings):
     embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
+    embed_discovery: Annotated[tuple[str, ...], NoDecode, BeforeValidator(discovery(*SWEEP_EVERY_MS))] = (
+        "outbox",
+        "missing",
+    )
+    embed_discovery_intervals: Annotated[
+        tuple[int, ...] | None, NoDecode, BeforeValidator(intervals(1_000, WEEK_MS))
+    ] = None
+
     embed_entity_label: Annotated[str, AfterValidator(graph_name(*RESERVED_LABELS))] = "Entity"
     embed_entity_key: Annotated[str, AfterValidator(graph_name(*RESERVED_PROPERTIES))] = "name"
     embed_text_properties: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
@@ -285,11 +298,19 @@ class Settings(BaseSettings):
             _plain(self.embed_job_database_password),
         )
 
+    def discovery(self) -> dict[str, int]:
+        """The sweeps that beat runs, each with its interval in ms."""
+        given = self.embed_discovery_intervals or [SWEEP_EVERY_MS[scope] for scope in self.embed_discovery]
+        return dict(zip(self.embed_discovery, given, strict=True))
+
     def secrets(self) -> list[str]:
         """Every secret in plain text, for the redaction of logs."""
         passwords = (self.neo4j_password, self.embed_job_database_password, self.openai_api_key)
-        broker_password = urlsplit(self.celery_broker_url).password
-        return [text for text in (*(_plain(password) for password in passwords), broker_password) if text]
+        broker = urlsplit(self.celery_broker_url).password or ""
+        # As it is written in the address, and as it is meant.
+        return [
+            text for text in (*(_plain(password) for password in passwords), broker, unquote(broker)) if text
+        ]
 
 
 def _plain(secret: SecretStr | None) -> str | None:
@@ -340,6 +361,12 @@ def _broken_rules(s: Settings) -> Iterator[Violation]:
         one, other = getattr(s, left), getattr(s, right)
         if not holds(one, other):
             yield Violation((left, right), f"{left.upper()}={one}: {allowed} {right.upper()} ({other})")
+    if s.embed_discovery_intervals and len(s.embed_discovery_intervals) != len(s.embed_discovery):
+        names = ("embed_discovery", "embed_discovery_intervals")
+        count = len(s.embed_discovery)
+        given = ",".join(map(str, s.embed_discovery_intervals))
+        line = f"EMBED_DISCOVERY_INTERVALS={given}: must be {count} numbers, one for each of EMBED_DISCOVERY"
+        yield Violation(names, line)
     if s.embed_text_properties is not None and s.embed_text_template is not None:
         both = ("embed_text_properties", "embed_text_template")
         yield Violation(both, "EMBED_TEXT_PROPERTIES and EMBED_TEXT_TEMPLATE: set one of them, not both")
@@ -384,6 +411,6 @@ def _violations_of(error: ValidationError) -> list[Violation]:
         names = BROKER_NAMES if attribute in BROKER_NAMES else (attribute,)
         variable = " or ".join(name.upper() for name in names)
         secret = Settings.model_fields[attribute].annotation == SecretStr | None
-        value = "" if secret else shown(detail["input"])
+        value = "" if secret else shown(detail["input"], address=attribute.endswith(("_uri", "_url")))
         found.append(Violation((attribute,), f"{variable}{value}: {context.get('error', detail['msg'])}"))
     return found

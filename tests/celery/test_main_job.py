@@ -62,6 +62,37 @@ def test_an_application_needs_no_beat(make_world: MakeWorld) -> None:
     assert world.all_fresh(50)
 
 
+def test_a_limit_and_a_back_off_end_by_themselves_without_beat(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """Guard: `Nudge.after` in `lease_batch`. Without it the batches after the first window were never leased."""
+    world = make_world(
+        provider,
+        EMBEDDING_RATE_LIMIT_TOKENS="2",
+        EMBEDDING_RATE_LIMIT_INTERVAL="2000",
+        EMBED_BATCH_SIZE="5",
+        EMBED_JOB_RETRY_BASE_DELAY_MS="3000",
+    )
+    provider.reply_next(error(500, {"error": {"message": "a hiccup"}}))
+    # Before the workers: their first act is the only one that asks for the first lease.
+    world.create(25)
+    world.celery.control()
+    world.celery.embed()
+    world.drained(within_s=DRAIN_S)
+    assert world.all_fresh(25)
+
+
+def test_a_pause_ends_by_itself_without_beat(make_world: MakeWorld) -> None:
+    """A pause, and a control worker that is started in the middle of it. Guard: as above."""
+    world = make_world()
+    world.queue.pause(20, "test")
+    world.create(5)
+    world.celery.control()
+    world.celery.embed()
+    world.drained(within_s=DRAIN_S)
+    assert world.all_fresh(5)
+
+
 BURST = """
 import threading, time
 from neo4j_queue.jobs import JobRequest

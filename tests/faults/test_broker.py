@@ -2,18 +2,24 @@
 
 import json
 import os
+import re
 import signal
+import socketserver
+import threading
 import time
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 from kombu.exceptions import OperationalError
+from redis import Redis
 from structlog.testing import capture_logs
 
+from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.local_services import LocalServices
-from tasks import dispatch, lifecycle, resources
+from tasks import broker, dispatch, lifecycle, resources
 from tests.celery.conftest import MakeWorld
 from tests.faultkit import TcpProxy
 from tests.faults.test_processes import all_embedded
@@ -152,6 +158,111 @@ def test_half_open_connections(
         assert proxy.connections
 
 
+def refuse_as_replica(broker: Redis) -> None:
+    broker.replicaof("127.0.0.1", "9")
+
+
+def refuse_for_memory(broker: Redis) -> None:
+    broker.config_set("maxmemory", "1")
+
+
+def unblock(broker: Redis) -> None:
+    for client in broker.client_list():
+        if client["cmd"] == "brpop":
+            broker.execute_command("CLIENT", "UNBLOCK", client["id"], "ERROR")
+
+
+@pytest.fixture
+def mended(redis_url: str) -> Iterator[Redis]:
+    """Redis, which takes everything again after the test."""
+    with redis.Redis.from_url(redis_url) as broker:
+        yield broker
+        mend(broker)
+
+
+def mend(broker: Redis) -> None:
+    broker.replicaof("NO", "ONE")
+    broker.config_set("maxmemory", "0")
+
+
+@pytest.mark.parametrize("refuse", [refuse_as_replica, refuse_for_memory, unblock])
+def test_a_redis_that_refuses_for_a_while_ends_no_worker(
+    make_world: MakeWorld, mended: Redis, refuse: Callable[[Redis], None]
+) -> None:
+    """A failover (READONLY, UNBLOCKED) and a memory that is full (OOM), for three seconds.
+
+    Guard: `broker_channel_error_retry`. Without it both workers end with 1 at a failover (celery#7946).
+    """
+    world = make_world()
+    processes = [world.celery.control(), world.celery.embed(), world.celery.beat()]
+    world.create(10)
+    world.drained(within_s=60)
+    refuse(mended)
+    time.sleep(REFUSED_S)
+    mend(mended)
+    world.create(10, "f")
+    all_embedded(world, 20)
+    assert [each.exit_code() for each in processes] == [None] * 3
+
+
+REFUSED_S = 3.0
+
+
+def test_a_worker_that_starts_while_redis_is_full_waits_for_it(make_world: MakeWorld, mended: Redis) -> None:
+    """Guard: the write of `broker.ping`. Without it the worker takes such a Redis for well."""
+    refuse_for_memory(mended)
+    world = make_world()
+    process = world.celery.launch("full@test", "worker", "-Q", "embed", "-c", "1", "-n", "full@test")
+    (waiting,) = wait_until(
+        lambda: process.events("waiting_for_services")[:1], within_s=60, what="it says that it waits"
+    )
+    assert list(waiting["services"]) == ["broker"]
+    mend(mended)
+    wait_until(lambda: "ready." in process.log.read_text(), within_s=60, what="the worker is ready")
+
+
+class Refuses(socketserver.StreamRequestHandler):
+    """A Redis that answers every command with one error."""
+
+    answer = b""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            if line.startswith(b"*"):
+                for _ in range(int(line[1:])):
+                    self.rfile.read(int(self.rfile.readline()[1:]) + 2)
+                self.wfile.write(b"-" + self.answer + b"\r\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("MISCONF Redis is configured to save RDB snapshots, but it cannot", TemporarilyUnavailable),
+        ("OOM command not allowed when used memory > 'maxmemory'.", TemporarilyUnavailable),
+        ("READONLY You can't write against a read only replica.", TemporarilyUnavailable),
+        ("LOADING Redis is loading the dataset in memory", TemporarilyUnavailable),
+        ("MASTERDOWN Link with MASTER is down", TemporarilyUnavailable),
+        ("NOREPLICAS Not enough good replicas to write.", TemporarilyUnavailable),
+        ("BUSY Redis is busy running a script.", TemporarilyUnavailable),
+        ("ERR max number of clients reached", TemporarilyUnavailable),
+        ("NOAUTH Authentication required.", SettingsError),
+        ("WRONGPASS invalid username-password pair", SettingsError),
+        ("ERR DB index is out of range", SettingsError),
+    ],
+)
+def test_what_redis_refuses_for_now_is_waited_for(answer: str, expected: type[Exception]) -> None:
+    """And what a person must mend is not. Failed for all of the first but LOADING: a starting worker ended with 78."""
+    handler = type("Handler", (Refuses,), {"answer": answer.encode()})
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(expected, match=re.escape(answer[-12:])):
+                broker.ping(f"redis://127.0.0.1:{server.server_address[1]}/0")
+        finally:
+            server.shutdown()
+
+
 def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:
@@ -228,5 +339,6 @@ def test_a_worker_that_finds_no_broker_for_its_first_acts_still_knows_its_pool(
     assert [line["task"] for line in logs if line["event"] == "first_act_not_sent"] == [
         "tasks.upkeep.heartbeat",
         "tasks.upkeep.recover_stale",
+        "tasks.upkeep.reconcile",
         "tasks.dispatch.lease_batch",
     ]

@@ -33,10 +33,15 @@ def test_a_sweep_longer_than_a_batch_may_last_ends_and_lets_leases_through(make_
     world.celery.embed()
     world.graph_db.write("UNWIND range(1, $count) AS n CREATE (:Entity {name: 'e' + n})", count=ENTITIES)
     world.celery.call("call", "tasks.upkeep.reconcile", "--args", '["missing"]')
-    (done,) = wait_until(lambda: control.events("reconcile_done"), within_s=90, what="the sweep is over")
+    (done,) = wait_until(
+        lambda: [line for line in control.events("reconcile_done") if line["scope"] == "missing"],
+        within_s=90,
+        what="the sweep is over",
+    )
     assert done["seen"] == ENTITIES
-    order = [line["event"] for line in control.lines()]
-    assert "jobs_leased" in order[: order.index("reconcile_done")], "no lease before the sweep was over"
+    lines = control.lines()
+    before = [line["event"] for line in lines[: lines.index(done)]]
+    assert "jobs_leased" in before, "no lease before the sweep was over"
 
 
 def test_leases_lost_with_redis_are_back_in_time_while_sweeps_are_called(

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import select
+import socket
 import subprocess
 import sys
 import textwrap
@@ -175,3 +178,66 @@ def test_lines_of_many_threads_do_not_mix() -> None:
         """
     )
     assert len(lines) == 1_600
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_a_reader_that_stopped_reading_holds_no_job_up(kind: str) -> None:
+    """Lines are dropped, at a wait for the first alone; when it reads again, each line is whole.
+
+    Guard: `select` before the write. Without it the process hung in `os.write`, for good.
+    """
+    if kind == "pipe":
+        theirs, ours = os.pipe()
+    else:
+        one, other = socket.socketpair()
+        theirs, ours = one.detach(), other.detach()
+    program = """
+import sys
+from neo4j_queue import log
+log.WRITE_TIMEOUT_S = 0.5
+log.configure("cli")
+logger = log.get_logger()
+for n in range(2_000):
+    logger.info("a_line", n=n, long="x" * 1_000)
+print("done", flush=True)
+sys.stdin.read(1)
+logger.info("the_last")
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=ours,
+        text=True,
+    )
+    os.close(ours)
+    try:
+        assert process.stdout
+        assert process.stdin
+        assert select.select([process.stdout], [], [], 30)[0], "it hangs"
+        assert process.stdout.readline() == "done\n"
+        reader = os.fdopen(theirs, "rb")
+        first = os.read(reader.fileno(), 1 << 20)
+        process.stdin.write("x")
+        process.stdin.flush()
+        lines = (first + reader.read()).decode().splitlines()
+        reader.close()
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert json.loads(lines[-1])["event"] == "the_last"
+    broken = [line for line in lines if not line.startswith("{") or not line.endswith("}")]
+    assert len(broken) <= 1, "the one that was being written when it stopped"
+    assert len(lines) < 2_000
+
+
+@pytest.mark.parametrize("key", ["entity_name", "event", "error", "names", "stack"])
+def test_no_value_steers_a_terminal(key: str) -> None:
+    """Failed for every key but `names`, a list: an entity's name could set the title of the window."""
+    steering = "'\\x1b]0;owned\\x07 \\x9b31m'"
+    values = {"event": "", "names": f", names=[{steering}]"}.get(key, f", {key}={steering}")
+    event = steering if key == "event" else "'an_event'"
+    said = run(f"log.info({event}{values})", log_format="console")
+    assert "owned" in said
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[0-9;]*m", "", said))

@@ -48,7 +48,10 @@ WRONG: dict[str, list[str]] = {
     "EMBED_JOB_DATABASE_USERNAME": ["user-without-password"],
     "EMBED_JOB_DATABASE_PASSWORD": ["password-without-user"],
     "EMBED_JOB_DATABASE_NAME": NOT_A_NAME,
-    "CELERY_BROKER_URL": ["amqp://h", "redis:", "h:6379", "redis://h:port/0"],
+    "CELERY_BROKER_URL": [
+        *("amqp://h", "redis:", "h:6379", "redis://h:port/0", "rediss://h/0?ssl_cert_reqs=maybe"),
+        *("redis://:pa/ss@h/0", "redis://u:12/ss@h/0", "redis://:p ss@h/0"),
+    ],
     "EMBED_JOB_RETENTION_DAYS": [*NOT_WHOLE, "", "6", "31", "0"],
     "EMBED_JOB_ARCHIVE_DAYS": NOT_WHOLE,
     "EMBED_JOB_LOCK_DURATION_MS": [*NOT_WHOLE, "0", "1000"],
@@ -86,6 +89,8 @@ WRONG: dict[str, list[str]] = {
     "EMBED_CACHE_MB": [*NOT_WHOLE, "4097"],
     "EMBED_REQUEST_TIMEOUT_MS": [*NOT_WHOLE, "0", "60000", "150001"],
     "EMBED_SHUTDOWN_GRACE_MS": [*NOT_WHOLE, "30001"],
+    "EMBED_DISCOVERY": ["outbocks", "outbox,,missing", "changed:updated_at"],
+    "EMBED_DISCOVERY_INTERVALS": [*NOT_WHOLE, "999", "300000", "300000,soon", "1000,2000,3000"],
     "EMBED_ENTITY_LABEL": [*NOT_IN_THE_GRAPH, "EmbedPending", "EmbedJob"],
     "EMBED_ENTITY_KEY": [*NOT_IN_THE_GRAPH, "embedding_hash", "validTo"],
     "EMBED_TEXT_PROPERTIES": [
@@ -257,6 +262,32 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.parametrize("sign", [*"/?# %", "@/", "://", "/1@", ":12/"])
+@pytest.mark.parametrize("head", ["redis://:", "redis://ann:", "", ":"])
+def test_no_part_of_a_broker_password_that_is_not_encoded_is_shown(
+    head: str, sign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the line says how to write it. Failed for `/`, `?`, `#` and the blank: all of it was on the screen."""
+    monkeypatch.setenv("CELERY_BROKER_URL", f"{head}hunter{sign}22x@host:6379/0")
+    try:
+        settings = Settings.load(Role.WORKER)
+    except SettingsError as error:
+        (line,) = error.problems
+        assert "hunter" not in line
+        assert "22x" not in line
+        assert "/ as %2F, @ as %40" in line
+        assert "a space as %20" in line
+    else:  # a lone % means itself
+        assert sign == "%"
+        assert settings.secrets()[0] == "hunter%22x"
+
+
+def test_the_broker_password_is_hidden_as_it_is_written_and_as_it_is_meant() -> None:
+    """Failed for the second: a message of Redis that repeats it was logged."""
+    settings = Settings(_env_file=None, celery_broker_url="redis://:p%2Fss%40@h/0")
+    assert set(settings.secrets()) == {"p%2Fss%40", "p/ss@"}
+
+
 @pytest.mark.parametrize(
     ("graph", "jobs"),
     [
@@ -367,9 +398,25 @@ def test_the_template_error_names_the_wrong_placeholder(monkeypatch: pytest.Monk
         ("EMBED_TEXT_TEMPLATE", "{{{name}}}", "{{{name}}}"),
         ("EMBED_TEXT_TEMPLATE", "{rdfs:label} { title }", "{rdfs:label} { title }"),
         ("EMBED_TEXT_TEMPLATE", "{`body!r`} {`a:>10`}", "{`body!r`} {`a:>10`}"),
+        ("EMBED_DISCOVERY", " Outbox , all,outbox", ("outbox", "all")),
+        ("EMBED_DISCOVERY_INTERVALS", "60000, 7200000", (60_000, 7_200_000)),
         ("LOG_LEVEL", "debug", "DEBUG"),
         ("NEO4J_SIMILARITY_FUNCTION", "Euclidean", "euclidean"),
-        ("REDIS_URL", "rediss://h:6380/1", "rediss://h:6380/1"),
+        ("REDIS_URL", "rediss://h:6380/1", "rediss://h:6380/1?ssl_cert_reqs=required"),
+        *(
+            (
+                "CELERY_BROKER_URL",
+                f"rediss://h/0?ssl_ca_certs=/ca.pem&ssl_cert_reqs={word}",
+                f"rediss://h/0?ssl_ca_certs=/ca.pem&ssl_cert_reqs={meant}",
+            )
+            for word, meant in [
+                ("CERT_REQUIRED", "required"),
+                ("required", "required"),
+                ("CERT_NONE", "none"),
+                ("optional", "optional"),
+            ]
+        ),
+        ("CELERY_BROKER_URL", "redis://:p%2Fss@h:6379/0", "redis://:p%2Fss@h:6379/0"),
         ("HEALTH_PORT", "0", 0),
     ],
 )
