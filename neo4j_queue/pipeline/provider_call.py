@@ -316,7 +316,8 @@ class ProviderCall:
             }
         else:
             self._set_apart(list(blamed), 1)
-        if whole and passed and not blamed and fault.kind is FaultKind.REQUEST:
+        # A server that numbers no vectors gives those of single texts: that is a limit of its size too.
+        if whole and passed and not blamed and fault.kind in (FaultKind.REQUEST, FaultKind.DIALECT):
             self._note_size(fault, passed, refused)
 
     def _ask_sibling_of(self, fault: Fault) -> None:

@@ -312,3 +312,31 @@ def test_a_proxy_that_cannot_be_used_halts_with_its_name(
     assert state.halted
     assert "ALL_PROXY=socks://127.0.0.1:1080" in (state.halted_reason or "")
     assert bench.queue.status().failed == 0
+
+
+def test_a_server_of_another_dialect_halts_with_advice_and_fails_nobody(make_bench: MakeBench) -> None:
+    """Seen failing before: the attempts of every job ran out."""
+    bench = make_bench()
+    bench.provider.reply_always(mangled("HTML"))
+    bench.create(*(f"n{n}" for n in range(20)))
+    bench.step()
+
+    state = bench.queue.control.state()
+    assert bench.queue.status().failed == 0
+    assert state.halted
+    assert "OPENAI_BASE_URL" in (state.halted_reason or "")
+
+
+def test_a_server_that_numbers_no_vectors_is_asked_for_one_at_a_time(make_bench: MakeBench) -> None:
+    """Vectors are never paired by order. Guard: `DIALECT` in `_bisect`; without it each batch is bisected anew."""
+    bench = make_bench()
+    bench.provider.reply_always(mangled("no index"))
+    bench.create(*(f"n{n}" for n in range(20)))
+    drain(bench)
+    assert (bench.queue.status().completed, bench.queue.status().failed) == (20, 0)
+
+    asked = len(bench.provider.journal)
+    bench.create(*(f"m{n}" for n in range(5)))
+    drain(bench)
+    assert bench.queue.status().completed == 25
+    assert [len(request.inputs) for request in bench.provider.journal[asked:]] == [1] * 5
