@@ -7,6 +7,7 @@ configuration that cannot work (`SettingsError`, exit code 78) with every proble
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 from neo4j.exceptions import DriverError, Neo4jError
 
@@ -164,7 +165,18 @@ def missing_database(error: Exception, settings: Settings) -> str | None:
 
 
 def _no_database(variable: str, address: Address) -> str:
-    return f"{variable}={address.database}: {address.uri} has no database of this name"
+    missing = f"{variable}={address.database}: {address.uri} has no database of this name"
+    there = _databases(address)
+    return f"{missing}; there {'is' if len(there) == 1 else 'are'} {', '.join(there)}" if there else missing
+
+
+def _databases(address: Address) -> list[str]:
+    """The databases of that server; none where it does not say."""
+    try:
+        with Database(replace(address, database="system"), retry_time_s=0) as system:
+            return [row["name"] for row in system.read(statement("server/databases"))]
+    except (Neo4jError, DriverError):
+        return []
 
 
 def _blamed(error: Exception, prefix: str) -> str:

@@ -21,6 +21,8 @@ from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.schema.graph_schema import GraphSchema
+from neo4j_queue.schema.leftovers import leftovers
 from neo4j_queue.settings import Settings
 from neo4j_queue.settings.settings import RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 from neo4j_queue.settings.unknown_names import suspicious_names
@@ -76,6 +78,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
             _look(found, "graph schema", check)
+            _look(found, "graph schema", lambda: _leftovers(graph, settings))
             _look(found, "entities", lambda: _entities(graph, settings))
     if broker is not None:
         _look(found, "broker", broker)
@@ -270,4 +273,15 @@ def _entities(graph: Database, settings: Settings) -> list[Finding]:
     label, key = settings.embed_entity_label, settings.embed_entity_key
     if count := without_key(graph, label, key):
         lines.append(left_out(count, label, key))
+    lines += graph_names.unusable(graph, settings)
     return [Finding("entities", Grade.WARNING, line) for line in lines]
+
+
+def _leftovers(graph: Database, settings: Settings) -> list[Finding]:
+    found = leftovers(GraphSchema.from_settings(settings), schema.indexes(graph))
+    return [
+        Finding(
+            "graph schema", Grade.WARNING, f"{what} is of other settings", f"if no deployment uses it: {drop}"
+        )
+        for what, drop in found
+    ]

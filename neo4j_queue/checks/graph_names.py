@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.embedders import describe
+from neo4j_queue.names import VECTOR
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
 
@@ -34,6 +36,25 @@ def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) 
         f"{variable}: no :{label} has a property `{name}`{_near(name, there)}"
         for variable, name in _meant(settings)
         if name not in there and not _carried(graph, label, name)
+    ]
+
+
+def unusable(graph: Database, settings: Settings) -> list[str]:
+    """The line about vectors that search cannot find, among the first thousand of this model; none if all are well.
+
+    Other programs leave them behind, such as `apoc.refactor.mergeNodes`. All are found by `enqueue --all`, which reads
+    every text.
+    """
+    spec = describe(settings)
+    label, key = settings.embed_entity_label, settings.embed_entity_key
+    query = statement("graph/unusable", label=label, key=key, **VECTOR.identifiers)
+    (row,) = graph.read(query, model=spec.model, dimensions=spec.dimensions, sample=SAMPLE)
+    if not row["entities"]:
+        return []
+    example = f", such as {row['example']}" if row["example"] else ""
+    return [
+        f"{row['entities']} of the first {SAMPLE:,} vectors of :{label} are no vectors of {spec.dimensions} numbers"
+        f"{example}: search never finds them; neo4j-queue enqueue --all makes them anew"
     ]
 
 

@@ -66,8 +66,8 @@ def init(
             reports = [schema.check_jobs(jobs), schema.check_graph(graph, settings)]
         else:
             mark = fingerprint.fingerprint(settings, graph)
-            _refuse_giving_up(jobs, mark, force=force)
             _refuse_mistakes(graph, settings, yes=yes)
+            _refuse_giving_up(jobs, mark, force=force)
             with output.progress("building indexes (%)") as advance:
 
                 def built(percents: Mapping[str, float]) -> None:

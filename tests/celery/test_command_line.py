@@ -61,7 +61,9 @@ def test_a_database_that_does_not_exist_is_named_with_its_variable(
     settings = world.settings
     uri = settings.neo4j_uri if variable == "NEO4J_DATABASE" else settings.embed_job_database_uri
     said = run(*command.split(), code=REFUSED, **{variable: "nope"})
-    assert said.strip() == f"neo4j-queue: {variable}=nope: {uri} has no database of this name"
+    there = "neo4j" if variable == "NEO4J_DATABASE" else "embedding-jobs"
+    missing = f"neo4j-queue: {variable}=nope: {uri} has no database of this name"
+    assert said.strip() == f"{missing}; there is {there}"
 
 
 def test_status_without_the_graph_shows_the_queue_and_ends_with_75(world: World, run: Run) -> None:
@@ -298,6 +300,17 @@ def test_init_creates_what_is_missing_and_check_tells(world: World, run: Run) ->
         ):
             world.graph_db.write(f"DROP CONSTRAINT `{row['name']}` IF EXISTS")
             world.graph_db.write(f"DROP INDEX `{row['name']}` IF EXISTS")
+
+
+def test_init_makes_nothing_of_a_name_that_looks_like_a_mistake(world: World, run: Run) -> None:
+    """Seen failing: a constraint over a property that no node has, and the full-text index on the wrong one."""
+    world.create(1)
+    before = world.graph_db.read("SHOW INDEXES YIELD name RETURN name ORDER BY name")
+    for names in ({"EMBED_ENTITY_KEY": "nmae"}, {"EMBED_TEXT_PROPERTIES": "name,observation"}):
+        said = run("init", code=78, **names)
+        assert "did you mean" in said
+        assert "init --yes takes it as it is" in said
+    assert world.graph_db.read("SHOW INDEXES YIELD name RETURN name ORDER BY name") == before
 
 
 def bad(answer: dict[str, Any]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.schema import check_graph, migrate_graph
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import Report, indexes
+from neo4j_queue.schema.leftovers import leftovers
 from neo4j_queue.schema.search_indexes import words_index
 from neo4j_queue.settings import Settings
 
@@ -318,3 +319,24 @@ def test_indexes_in_the_way_are_named_and_stay(graph_db: Database, papers: Calla
     assert "the index old_key of another program" in key
     assert "full-text index old_words of another program" in words
     assert {"old_vectors", "old_words", "old_key"} <= indexes(graph_db).keys()
+
+
+def test_what_a_wrong_key_left_behind_is_named_with_the_statement_that_drops_it(
+    graph_db: Database, papers: Callable[..., Settings]
+) -> None:
+    """Seen failing: nobody named them, and the constraint refused other people's nodes."""
+    migrate_graph(graph_db, papers(embed_entity_key="tilte"))
+    graph_db.autocommit("CREATE CONSTRAINT Author_mail_key FOR (n:Author) REQUIRE n.mail IS UNIQUE")
+    migrate_graph(graph_db, papers())
+    schema = GraphSchema.from_settings(papers())
+    found = leftovers(schema, indexes(graph_db))
+    # The tests' own schema, of :Entity by `name`, is of other settings too.
+    assert {drop for what, drop in found if "Entity" not in what and "(name)" not in what} == {
+        "DROP INDEX `EmbedPending_tilte` IF EXISTS",
+        "DROP CONSTRAINT `Paper_tilte_key` IF EXISTS",
+    }
+    for _, drop in found:
+        if "tilte" in drop:
+            graph_db.autocommit(drop)
+    assert not [drop for _, drop in leftovers(schema, indexes(graph_db)) if "tilte" in drop]
+    assert check_graph(graph_db, papers()).ok

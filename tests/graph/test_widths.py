@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from neo4j_queue.checks.graph_names import unusable
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entity_graph import Change, VectorWrite
@@ -111,3 +112,17 @@ def test_another_vector_property_is_used_throughout(
     assert "v2" not in other.get_entity("a").properties
     assert other.remove_vectors([text])
     assert set(graph_db.read("MATCH (n:Entity) RETURN keys(n) AS keys")[0]["keys"]) == {"name"}
+
+
+def test_doctor_counts_vectors_that_search_never_finds(
+    graph: EntityGraph, graph_db: Database, settings: Settings, damaged: Callable[[Any], None]
+) -> None:
+    """Seen failing without the look: all was well, and one entity was never found."""
+    assert unusable(graph_db, settings) == []
+    for there in ([0.5] * 8, 7, "x", None):
+        damaged(there)
+        (line,) = unusable(graph_db, settings)
+        assert line.startswith(
+            "1 of the first 1,000 vectors of :Entity are no vectors of 256 numbers, such as a:"
+        )
+        assert "enqueue --all" in line
