@@ -18,9 +18,8 @@ from neo4j.exceptions import DriverError, Neo4jError, ResultFailedError, Service
 
 from neo4j_queue.errors import SettingsError
 
-# Nothing may wait without an end: opening a socket, waiting for a free one, repeating a transaction after a transient
-# error. What a transaction may take is ours to say too, for the server's own limit is "for ever" unless somebody set
-# it. Where it is less than ours, it holds.
+# Every wait has an end: opening a socket, waiting for a free one, repeating a transaction after a transient error. A
+# transaction has a limit of ours too, since the server has none unless one is configured; the shorter one holds.
 CONNECT_TIMEOUT_S = 5.0
 ACQUIRE_TIMEOUT_S = 15.0
 RETRY_TIME_S = 15.0
@@ -132,8 +131,7 @@ class Database:
                 try:
                     return run(bounded)
                 except ResultFailedError as error:
-                    # Seldom, while it rolls back, the driver raises this in the place of what went wrong, and
-                    # repeats nothing then.
+                    # Seldom, while it rolls back, the driver raises this instead of the cause, and repeats nothing.
                     cause = error.__cause__
                     if not isinstance(cause, Neo4jError | DriverError):
                         raise
@@ -165,7 +163,7 @@ class Database:
         """Lets an interruption through (`KeyboardInterrupt`, `SystemExit`, a time limit) that the driver would hide.
 
         Interrupted while it waits for an answer, the driver cannot resize its buffer when it resets the connection on
-        the way out, and raises `BufferError` in the place of what interrupted it; interrupted in the middle of an
+        the way out, and raises `BufferError` instead of what interrupted it; interrupted in the middle of an
         answer, it does not understand what follows, and raises that the connection is lost.
 
         Whatever it raises: a connection that was left like this may give the next statement the answer to this one, or

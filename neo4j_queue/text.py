@@ -102,7 +102,7 @@ def property_named(placeholder: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether there is nothing to embed: such a text is never sent to a provider."""
+    """True if there is nothing to embed: such a text is never sent to a provider."""
     return not text.strip()
 
 

@@ -12,8 +12,7 @@ from neo4j_queue.log import get_logger
 # Books one provider request for so many model tokens; False = the rate limit has no room now.
 BookQuery = Callable[[int], bool]
 
-# An idle jobs database books within ten milliseconds; a person who searches does not notice five times as many, twice
-# over.
+# An idle jobs database books within ten milliseconds. A fifth of a second is hardly noticed in a search.
 WAIT_S = 0.2
 # After a booking that failed or came too late no search waits for this long, or until the late one is there.
 REST_S = 5.0

@@ -66,7 +66,7 @@ class EntityText:
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
     `embedded`: the entity carries a vector, of whichever text and model.
     `deleted`: the entity is soft-deleted.
-    `known`: an entity may carry the vector of this text already (only said where it was asked for).
+    `known`: an entity may carry the vector of this text already (set only by `read_wanted`).
     `truncated`: `text` is only the beginning of it, as long as the model takes; the hash is that of the whole.
     """
 
@@ -92,12 +92,12 @@ class EntityText:
 
     @property
     def needs_vector(self) -> bool:
-        """Whether the entity should get a vector of this text."""
+        """True if the entity should get a vector of this text."""
         return not self.fresh and not self.deleted
 
     @property
     def blank(self) -> bool:
-        """Whether there is nothing to embed."""
+        """True if there is nothing to embed."""
         return is_blank(self.text)
 
     def request(self, model: str, *, priority: int = PRIORITY_DEFAULT) -> JobRequest:

@@ -45,8 +45,8 @@ __all__ = [
     "VectorWrite",
 ]
 
-# An entity deleted while its re-creation waited for the lock: the next round creates it anew. More rounds than
-# this means that somebody deletes it in a loop.
+# An entity was deleted while its re-creation waited for the lock: the next round creates it anew. After so many rounds
+# another program deletes it in a loop.
 ROUNDS = 5
 
 log = get_logger()
@@ -57,10 +57,9 @@ T = TypeVar("T")
 class EntityGraph(EntityVectors):
     """Entities of one label, found by one key property.
 
-    A write marks entities without a fresh vector `:EmbedPending` in its own transaction and calls `enqueue`
-    after the commit. It succeeds whatever the queue does, waits `enqueue_wait_s` seconds for it at the most, and
-    never for a provider. What could not be handed over is a warning in the log, unless somebody else wants to hear it
-    (`on_deferred`).
+    A write marks entities without a fresh vector `:EmbedPending` in its own transaction and calls `enqueue` after the
+    commit. It succeeds whatever the queue does: it waits for it at most `enqueue_wait_s` seconds, and never for a
+    provider. Entities that could not be handed over are told to `on_deferred`, by default a warning in the log.
     """
 
     def __init__(

@@ -183,9 +183,9 @@ class EntityVectors:
         )
 
     def distrust_broken(self, uid: str) -> int:
-        """Lets vectors of this key that the index cannot hold (damaged by somebody else) count as stale; how many.
+        """Lets vectors of this key that the index cannot hold (damaged by another program) count as stale; how many.
 
-        For one entity that somebody asks about: to look at all vectors would be to read them all.
+        For one entity that a person asks about: looking at all vectors would mean reading them all.
         """
         return self.database.transaction(lambda tx: self._distrust_broken(tx, uid))
 
@@ -316,7 +316,7 @@ def _number(name: str) -> int | float | None:
 
 
 def _survives(value: Any) -> bool:
-    """Whether the server finds a value equal to itself after its way to the client and back, and only then.
+    """True if a value that was read equals the stored one when the server compares them.
 
     NaN equals nothing, 1 equals 1.0 (another text), and a time in a zone comes back as another value.
     """

@@ -74,7 +74,7 @@ def migrate_graph(
 
 
 def check_graph(database: Database, settings: Settings, *, count_keys: bool = True) -> Report:
-    """Whether this program can work with the graph, without changing anything.
+    """Looks whether this program can work with the graph; changes nothing.
 
     `count_keys`: where keys are not unique, says how many are shared, which reads every entity.
     """
@@ -191,7 +191,7 @@ def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str,
 def _create_words(
     database: Database, schema: GraphSchema, there: Mapping[str, Index], *, remake: bool
 ) -> str | None:
-    """Makes the full-text index, in the place of our own one if that is over other properties."""
+    """Makes the full-text index; with `remake` it replaces one of our name over other properties."""
     index = there.get(schema.text_index)
     if index is not None and index.covers(schema.label, *schema.properties):
         return None

@@ -14,8 +14,8 @@ from neo4j_queue.database import Database, rows
 # works meanwhile and `check_graph` tells how far it is.
 ONLINE_WAIT_S = 600.0
 POLL_S = 0.1
-# Somebody else's `init` was faster: IF NOT EXISTS is judged before the lock on the schema is taken.
-# Where keys are shared, his index has the name of the constraint that we are trying first.
+# Another `init` was faster: IF NOT EXISTS is judged before the lock on the schema is taken. Where keys are shared, its
+# index has the name of the constraint that is tried first.
 _CREATED_MEANWHILE = frozenset(
     f"Neo.ClientError.Schema.{code}"
     for code in ("EquivalentSchemaRuleAlreadyExists", "IndexWithNameAlreadyExists", "IndexAlreadyExists")
@@ -35,7 +35,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the product can work on this database."""
+        """True if the product can work on this database."""
         return not self.problems
 
 
@@ -54,7 +54,7 @@ class Index:
     failure: str
 
     def covers(self, label: str, *properties: str) -> bool:
-        """Whether it is over exactly this label and these properties."""
+        """True if it is over exactly this label and these properties."""
         return self.labels == [label] and sorted(self.properties) == sorted(properties)
 
 

@@ -50,7 +50,7 @@ def migrate_jobs(
 
 
 def check_jobs(database: Database) -> Report:
-    """Whether this program can work with the jobs database, without changing anything."""
+    """Looks whether this program can work with the jobs database; changes nothing."""
     name = database.address.database
     current = version(database)
     there = indexes(database)

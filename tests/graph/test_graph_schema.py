@@ -324,7 +324,7 @@ def test_indexes_in_the_way_are_named_and_stay(graph_db: Database, papers: Calla
 def test_what_a_wrong_key_left_behind_is_named_with_the_statement_that_drops_it(
     graph_db: Database, papers: Callable[..., Settings]
 ) -> None:
-    """Seen failing: nobody named them, and the constraint refused other people's nodes."""
+    """Seen failing without the look: no line named them, and the constraint refused other people's nodes."""
     migrate_graph(graph_db, papers(embed_entity_key="tilte"))
     graph_db.autocommit("CREATE CONSTRAINT Author_mail_key FOR (n:Author) REQUIRE n.mail IS UNIQUE")
     migrate_graph(graph_db, papers())
