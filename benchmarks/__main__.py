@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import drain, latency, provider, queue
+from benchmarks import drain, edits, latency, provider, queue
 from benchmarks.options import Options
 from benchmarks.report import console
 from benchmarks.stage import open_stage
 from neo4j_queue.errors import Neo4jQueueError
 
-PARTS = (*queue.PARTS, *drain.PARTS, *latency.PARTS, *provider.PARTS)
+PARTS = (*queue.PARTS, *drain.PARTS, *latency.PARTS, *edits.PARTS, *provider.PARTS)
 QUICK_JOBS = 2_000
 
 
@@ -22,10 +22,17 @@ class Name(StrEnum):
     QUEUE = "queue"
     DRAIN = "drain"
     LATENCY = "latency"
+    EDITS = "edits"
     PROVIDER = "provider"
 
 
-RUN = {Name.QUEUE: queue.run, Name.DRAIN: drain.run, Name.LATENCY: latency.run, Name.PROVIDER: provider.run}
+RUN = {
+    Name.QUEUE: queue.run,
+    Name.DRAIN: drain.run,
+    Name.LATENCY: latency.run,
+    Name.EDITS: edits.run,
+    Name.PROVIDER: provider.run,
+}
 
 
 def main(

@@ -3,6 +3,7 @@
 from neo4j_queue.errors.classify import ErrorCategory, Fault, FaultKind, classify
 from neo4j_queue.errors.errors import (
     DialectError,
+    EntityLocked,
     EntityNotFound,
     InvalidAnswer,
     Neo4jQueueError,
@@ -14,6 +15,7 @@ from neo4j_queue.errors.errors import (
 
 __all__ = [
     "DialectError",
+    "EntityLocked",
     "EntityNotFound",
     "ErrorCategory",
     "Fault",

@@ -26,6 +26,15 @@ class TemporarilyUnavailable(Neo4jQueueError):
     exit_code = 75  # EX_TEMPFAIL
 
 
+class EntityLocked(TemporarilyUnavailable):
+    """Another transaction holds an entity's lock for longer than the server lets ours wait. `uid` is the entity's key
+    if the server named the node."""
+
+    def __init__(self, message: str, uid: str | None = None) -> None:
+        super().__init__(message)
+        self.uid = uid
+
+
 class EntityNotFound(Neo4jQueueError):
     """No current entity has this name (soft-deleted ones do not count).
 

@@ -1,19 +1,36 @@
 """The vector side of the graph: which texts there are, whose vector is fresh, and the fenced write."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from neo4j import ManagedTransaction, Record
+from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders.base import is_usable
-from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.errors import EntityLocked, EntityNotFound
 from neo4j_queue.graph.accepted import check_name
 from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
 from neo4j_queue.graph.keys import without_key
 from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
+
+# A write of vectors takes a fraction of a second. Where the server itself bounds no wait for a lock, this ends it.
+WRITE_TIMEOUT_S = 10.0
+# How the server ends the wait for a lock: by its own bound, or by that of the transaction.
+LOCK_WAIT_ENDED = frozenset(
+    {
+        "Neo.TransientError.Transaction.LockAcquisitionTimeout",
+        "Neo.ClientError.Transaction.LockClientStopped",
+        "Neo.ClientError.Transaction.TransactionTimedOut",
+        "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration",
+    }
+)
+LOCKED_NODE = re.compile(r"\bNODE with id: (\d+)")
+
+T = TypeVar("T")
 
 # A page of a sweep: large enough that the round trip does not count, small enough for a few megabytes of texts.
 PAGE = 500
@@ -120,7 +137,7 @@ class EntityVectors:
 
         What is not in the answer was changed, deleted or soft-deleted since its text was read: nothing was
         written there. Raises ValueError for a vector of another length than the index takes (it would be
-        stored, and never found).
+        stored, and never found), and EntityLocked when another transaction holds one of the entities.
         """
         for write in writes:
             if len(write.vector) != self.dimensions:
@@ -129,8 +146,33 @@ class EntityVectors:
             return set()
         ordered = sorted(writes, key=lambda write: (write.uid, write.content_hash))
         exact = all(_survives(value) for write in ordered for value in write.source)
-        found = self.database.transaction(lambda tx: self._write(tx, ordered, exact=exact))
+        found = self._with_locks(lambda tx: self._write(tx, ordered, exact=exact))
         return {(row["uid"], row["hash"]) for row in found}
+
+    def _with_locks(self, work: Callable[[ManagedTransaction], T]) -> T:
+        """A transaction that locks entities. Raises EntityLocked when one of them stays locked, after one wait: the
+        driver would repeat the transaction, and wait again with the locks of all others in hand."""
+
+        def once(tx: ManagedTransaction) -> T:
+            try:
+                return work(tx)
+            except Neo4jError as error:
+                if error.code in LOCK_WAIT_ENDED:
+                    raise EntityLocked(error.message or error.code) from error
+                raise
+
+        try:
+            return self.database.transaction(once, timeout_s=WRITE_TIMEOUT_S)
+        except EntityLocked as locked:
+            raise EntityLocked(str(locked), self._named_by(str(locked))) from locked
+
+    def _named_by(self, message: str) -> str | None:
+        """The key of the entity whose lock a message says was not granted."""
+        named = LOCKED_NODE.search(message)
+        if named is None:
+            return None
+        found = self.database.read(self._statement("key_of_node"), node=int(named[1]))
+        return found[0]["uid"] if found else None
 
     def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Row]:
         batch = Bulk(
@@ -162,7 +204,7 @@ class EntityVectors:
         if not texts:
             return set()
         wanted = Bulk(sorted({(text.uid, text.content_hash) for text in texts}))
-        found = self.database.transaction(lambda tx: self._remove(tx, wanted))
+        found = self._with_locks(lambda tx: self._remove(tx, wanted))
         return {(row["uid"], row["hash"]) for row in found}
 
     def _remove(self, tx: ManagedTransaction, wanted: Bulk[tuple[str, str]]) -> list[Record]:
@@ -201,7 +243,7 @@ class EntityVectors:
         wanted = Bulk(sorted(set(uids)))
         if not wanted:
             return 0
-        return self.database.transaction(lambda tx: self._clear_pending(tx, wanted))
+        return self._with_locks(lambda tx: self._clear_pending(tx, wanted))
 
     def _clear_pending(self, tx: ManagedTransaction, uids: Bulk[str]) -> int:
         properties = list(self.recipe.properties)

@@ -8,11 +8,12 @@ passes, the graph is at fault and no job is judged.
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from neo4j_queue.errors import ErrorCategory, Fault, FaultKind, classify
+from neo4j_queue.errors import EntityLocked, ErrorCategory, Fault, FaultKind, classify
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText, VectorWrite
 from neo4j_queue.pipeline.job_log import JobLog
@@ -23,6 +24,12 @@ from neo4j_queue.queue.leases import LeasedJob
 COMMON = frozenset({FaultKind.STORE, FaultKind.STORE_BROKEN, FaultKind.CONFIGURATION})
 # As many entities to blame are found in one batch; the others of their parts wait for the next.
 MOST_BLAMED = 8
+# A batch waits for so many locks: enough to find one by halves. An import holds thousands, and what is not written by
+# then waits with the locked ones.
+MOST_LOCK_WAITS = 6
+# Numbers in one write of vectors, which holds the locks of its entities meanwhile: 256 vectors of 256 numbers, 42 of
+# 1,536. Such a write takes a tenth of a second, and its round trip a hundredth of that.
+WRITE_NUMBERS = 65_536
 # Vectors in hand are paid for: when the graph does not take them, they are offered again after these rests.
 WRITE_RETRIES_S = (0.5, 1.0, 2.0)
 
@@ -34,16 +41,17 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Isolated(Generic[R]):
-    """What became of a statement over some keys: the `answers` of the parts that `passed`, and the fault of each key
-    that was `refused` alone.
+    """What became of a statement over some keys: the `answers` of the parts that `passed`, the fault of each key that
+    was `refused` alone, and of each that another transaction has `locked`.
 
-    A key in neither was not judged, because of `rest` (a fault that concerns every key, with the `error` behind it) or
-    because there were more to blame than are looked for at once.
+    A key in none of them was not judged, because of `rest` (a fault that concerns every key, with the `error` behind
+    it) or because there were more to blame than are looked for at once.
     """
 
     answers: list[R] = field(default_factory=list)
     passed: set[str] = field(default_factory=set)
     refused: dict[str, Fault] = field(default_factory=dict)
+    locked: dict[str, Fault] = field(default_factory=dict)
     rest: Fault | None = None
     error: Exception | None = None
 
@@ -54,19 +62,25 @@ class Isolated(Generic[R]):
 
 
 def isolate(
-    act: Callable[[Sequence[str]], R], keys: Sequence[str], interruptions: Interruptions
+    act: Callable[[Sequence[str]], R],
+    keys: Sequence[str],
+    interruptions: Interruptions,
+    parts: Sequence[Sequence[str]] | None = None,
 ) -> Isolated[R]:
-    """Does `act` for all keys at once; where it fails, for parts of them, in a bounded number of round trips.
+    """Does `act` for all keys at once, or for these `parts` of them; where it fails, for parts of that, in a bounded
+    number of round trips.
 
     Only `interruptions` are raised.
     """
     found: Isolated[R] = Isolated()
+    # Whole parts first: what passes there proves that the graph takes vectors, before the others are halved.
+    whole = deque(part for part in ([keys] if parts is None else parts) if part)
+    left: list[Sequence[str]] = []
     # One to blame among n is found within 2 log2(n) round trips, and if nothing passed by then, nothing will.
     search = 2 * math.ceil(math.log2(max(2, len(keys)))) + 1
-    parts = [keys] if keys else []
-    trips, last = 0, None
-    while parts and trips < (search * MOST_BLAMED if found.proven else search):
-        part = parts.pop()
+    trips, waits, last = min(0, 1 - len(whole)), 0, None
+    while (whole or left) and trips < (search * MOST_BLAMED if found.proven else search):
+        part = whole.popleft() if whole else left.pop()
         trips += 1
         try:
             found.answers.append(act(part))
@@ -74,6 +88,15 @@ def isolate(
             continue
         except interruptions:
             raise
+        except EntityLocked as error:
+            waits += 1
+            if waits <= MOST_LOCK_WAITS:
+                left += _around_lock(found, part, error)
+                continue
+            found.locked |= {key: classify(error) for each in [part, *whole, *left] for key in each}
+            whole.clear()
+            left.clear()
+            continue
         except Exception as error:  # noqa: BLE001 - any fault of the graph is classified and acted on
             last = fault_of_graph(error)
             if last.kind in COMMON:
@@ -82,12 +105,28 @@ def isolate(
         if len(part) == 1:
             found.refused[part[0]] = last.as_verdict()
         else:
-            # Every second one: those that were made alike stand next to one another.
-            parts += [part[1::2], part[::2]]
+            left += _alternate(part)
     if last is not None and not found.proven and len(keys) > 1:
         found.refused.clear()
         found.rest = last.as_outage()
     return found
+
+
+def _around_lock(found: Isolated[R], part: Sequence[str], error: EntityLocked) -> list[Sequence[str]]:
+    """What is still to be done of a part that met a lock: all but the entity that the server named, or its halves."""
+    if error.uid is not None and error.uid in part:
+        found.locked[error.uid] = classify(error)
+        rest = [key for key in part if key != error.uid]
+        return [rest] if rest else []
+    if len(part) == 1:
+        found.locked[part[0]] = classify(error)
+        return []
+    return _alternate(part)
+
+
+def _alternate(part: Sequence[str]) -> list[Sequence[str]]:
+    """Two halves, of every second one: keys that were made alike stand next to one another."""
+    return [part[1::2], part[::2]]
 
 
 def fault_of_graph(error: Exception) -> Fault:
@@ -142,12 +181,16 @@ class GraphCalls:
         )
 
     def write(self, writes: Sequence[VectorWrite]) -> Isolated[Written]:
-        """Writes vectors whose text is still the entity's."""
+        """Writes vectors whose text is still the entity's, in transactions of a bounded size. What is written stays
+        written, whatever becomes of the others."""
         by_uid = _by_uid(writes)
+        keys = sorted(by_uid)
+        most = max(1, WRITE_NUMBERS // len(writes[0].vector)) if writes else 1
         return isolate(
-            lambda keys: self._write_patiently([write for key in keys for write in by_uid[key]]),
-            list(by_uid),
+            lambda part: self._write_patiently([write for key in part for write in by_uid[key]]),
+            keys,
             self._interruptions,
+            [keys[first : first + most] for first in range(0, len(keys), most)],
         )
 
     def _write_patiently(self, writes: Sequence[VectorWrite]) -> Written:
@@ -158,7 +201,7 @@ class GraphCalls:
                 raise
             except Exception as error:
                 fault = fault_of_graph(error)
-                if fault.kind is not FaultKind.STORE:
+                if fault.kind is not FaultKind.STORE or isinstance(error, EntityLocked):
                     raise
                 self._log.write_retried(len(writes), fault, rest_s)
                 self._sleep(rest_s)

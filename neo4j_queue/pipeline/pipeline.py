@@ -29,7 +29,11 @@ from neo4j_queue.pipeline.provider_call import UNJUDGED, ProviderCall, ProviderM
 from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.pipeline.vector_sources import VectorSources
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.queue.leases import LeasedJob, Spent, Start, Verdicts
+from neo4j_queue.queue.leases import LeasedJob, PutOff, Spent, Start, Verdicts
+
+# The rest of a job whose entity is locked: an import holds its locks for minutes, and each attempt holds up the other
+# writes of its batch by one wait (five seconds on servers of ours).
+LOCKED_REST_MS = 15_000
 
 Interruptions = tuple[type[BaseException], ...]
 
@@ -212,10 +216,13 @@ class Pipeline:
         return texts
 
     def _refuse(self, run: BatchRun, jobs: Sequence[LeasedJob], done: Isolated[Any]) -> None:
-        """Fails the jobs whose entities a statement on the graph fails for, and notes what keeps others open."""
+        """Fails jobs whose entities a statement on the graph fails for, puts off those whose entities are locked, and
+        notes what keeps others open."""
         for job in jobs:
             if (fault := done.refused.get(job.entity_uid)) is not None:
                 run.ledger.fail(job, fault, proven=done.proven)
+            elif (fault := done.locked.get(job.entity_uid)) is not None:
+                run.ledger.put_off[job.id] = PutOff(fault, LOCKED_REST_MS)
         run.ledger.rest = done.rest
 
     def _sort_out(
