@@ -11,7 +11,7 @@ from neo4j_queue.pipeline.batch_run import BatchRun
 from neo4j_queue.pipeline.job_log import JobLog
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, reason_of
-from neo4j_queue.queue.leases import Settlement, Verdicts
+from neo4j_queue.queue.leases import RateUsed, Settlement, Verdicts
 from neo4j_queue.queue.provider_limits import Reporter
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
@@ -68,6 +68,7 @@ class Finish:
             settlement,
             duration_ms=self.elapsed_ms(run),
             because=because or (fault.kind.value if fault else None),
+            used=self._rate_used() if settlement.failed else None,
         )
         if settlement.troubled and run.ledger.sent.answers and not run.ledger.unproven:
             ended = self._queue.control.provider_works(run.token)
@@ -78,6 +79,16 @@ class Finish:
             self._queue.control.provider_reported(report)
         self._note_size(run)
         return settlement
+
+    def _rate_used(self) -> RateUsed | None:
+        """For the lines of failed jobs, which are written without it when the database does not answer."""
+        try:
+            return self._queue.rate_used()
+        except self._interruptions:
+            raise
+        except Exception as error:  # noqa: BLE001 - the verdicts are stored: nothing else depends on this
+            self._log.rate_unknown(error)
+            return None
 
     def _note_size(self, run: BatchRun) -> None:
         """Tells all workers what a request may hold. A batch that is a part of a slow one tells nothing: its text may

@@ -17,7 +17,7 @@ from neo4j_queue.pipeline.batch_run import BatchRun, Summary
 from neo4j_queue.pipeline.provider_call import FoundSize
 from neo4j_queue.queue import health
 from neo4j_queue.queue.breaker import Trouble
-from neo4j_queue.queue.leases import FailedJob, LeasedJob, Settlement, Verdicts
+from neo4j_queue.queue.leases import FailedJob, LeasedJob, RateUsed, Settlement, Verdicts
 
 # As much of a text as EMBED_LOG_CONTENT puts into an error line.
 CONTENT_CHARS = 200
@@ -68,6 +68,10 @@ class JobLog:
                 entities=[jobs[job_id].entity_uid for job_id in ids] if jobs else None,
                 reason=why,
             )
+
+    def rate_unknown(self, error: Exception) -> None:
+        """What is used of the rate limits could not be read for the lines that follow."""
+        log.debug("rate_unknown", error=classify(error).message)
 
     def not_given_back(self, token: str, error: Exception) -> None:
         """A batch was interrupted, and the jobs database did not hear of it: its lease runs out by itself."""
@@ -128,6 +132,7 @@ class JobLog:
         *,
         duration_ms: int,
         because: str | None,
+        used: RateUsed | None = None,
     ) -> None:
         """One line per verdict, one per group of released or lost jobs, one per change of health."""
         token = run.token
@@ -152,7 +157,9 @@ class JobLog:
             first = told.setdefault(stack, job_id)
             if stack is not None and first != job_id:
                 stack = _told_before(stack, first)
-            self._failed(token, failed, stack, run.ledger.texts.get(job_id), run.ledger.copied.get(job_id))
+            self._failed(
+                token, failed, stack, run.ledger.texts.get(job_id), run.ledger.copied.get(job_id), used
+            )
         self.released(token, settlement.released, because or "not finished", run.jobs)
         if settlement.lost:
             log.warning(
@@ -170,7 +177,13 @@ class JobLog:
         log.info("embedding_batch_done", lease_token=summary.token, **counts)
 
     def _failed(
-        self, token: str, failed: FailedJob, stack: str | None, text: EntityText | None, copied: bool | None
+        self,
+        token: str,
+        failed: FailedJob,
+        stack: str | None,
+        text: EntityText | None,
+        copied: bool | None,
+        used: RateUsed | None,
     ) -> None:
         job, fault = failed.failure.job, failed.failure.fault
         log.error(
@@ -191,6 +204,9 @@ class JobLog:
             provider_status=fault.status,
             request_id=fault.request_id,
             rate_limiter=self._rate_limiter,
+            rate_requests=used.requests if used else None,
+            rate_tokens=used.tokens if used else None,
+            rate_window_ends=_iso(used.ends_at) if used else None,
             cache=_cache(copied),
             **self._content(text),
         )

@@ -33,6 +33,7 @@ from neo4j_queue.queue.leases import (
     LeasedJob,
     LeaseResult,
     QueueStatus,
+    RateUsed,
     RecoveredJob,
     Settlement,
     Spent,
@@ -216,6 +217,13 @@ class EmbedQueue:
             self.database.transaction(lambda tx: budget.note_query(tx, est_tokens))
             return True
         return self.database.transaction(lambda tx: budget.query(tx, est_tokens))
+
+    def rate_used(self) -> RateUsed:
+        """What has been used of the rate limits in the last interval, for people to see."""
+        found = self.database.read(
+            statement("jobs/rate_used"), interval_ms=self.limits.window_ms, now=self._clock()
+        )
+        return RateUsed(**the_row(found).data())
 
     def _rate_budget(self) -> RateBudget:
         request_ms = self._settings.embed_request_timeout_ms

@@ -119,6 +119,16 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class RateUsed:
+    """Requests and model tokens of the current window, waiting and running leases among them; `ends_at`: when the
+    oldest request leaves the window (epoch ms; None = there is none)."""
+
+    requests: int
+    tokens: int
+    ends_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FailedJob:
     """A verdict as it was stored. `retry_at` (epoch ms) is None if the job failed for good, with its reason."""
 

@@ -1,9 +1,11 @@
 """The lines of a batch have the fields that docs/reference/log-events.md names."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 from structlog.testing import capture_logs
 
 from neo4j_queue.mock_provider import error
@@ -53,7 +55,26 @@ def test_a_failed_job_says_which_limits_are_in_force(make_bench: MakeBench, line
         *("observations", "will_retry", "retry_at", "failure_reason", "error_class"),
     }
     assert failed["rate_limiter"] == "600 requests, 50000 tokens in 60 s"
+    assert (failed["rate_requests"], failed["rate_tokens"] > 0) == (1, True)
+    ends = datetime.fromisoformat(failed["rate_window_ends"]).timestamp() * 1000
+    assert 0 <= bench.clock() + bench.queue.limits.window_ms - ends < 10_000
     assert (failed["will_retry"], failed["attempt"]) == (True, 1)
+
+
+def test_a_failed_job_is_told_though_the_rate_limits_cannot_be_read(
+    bench: Bench, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: the `except` of `Finish._rate_used`. Without it the batch ends with that error, and no line is written."""
+
+    def away() -> None:
+        raise ServiceUnavailable
+
+    monkeypatch.setattr(bench.queue, "rate_used", away)
+    bench.create("a")
+    bench.provider.reply_always(error(500))
+    bench.step()
+    (failed,) = of(lines, "embedding_job_failed")
+    assert failed["rate_requests"] is None
 
 
 def test_jobs_that_failed_by_one_request_show_its_stack_once(make_bench: MakeBench, lines: Lines) -> None:
