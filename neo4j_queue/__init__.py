@@ -8,7 +8,10 @@ The names below are there at once and loaded at first use: importing the package
         graph.create_entities([{"name": "Ada Lovelace", "observations": ["wrote the first program"]}])
 """
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,10 +36,40 @@ __all__ = ["EmbedQueue", "EntityGraph", "EntityInput", "Role", "Settings", "open
 
 
 def __getattr__(name: str) -> Any:
+    if name == "celery":
+        _find_tasks(take_name=True)
+        return import_module("tasks.app").app
     room = _ROOMS.get(name)
     if room is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if room.startswith("tasks."):
+        _find_tasks(take_name=False)
     return getattr(import_module(room), name)
+
+
+def _find_tasks(*, take_name: bool) -> None:
+    """Makes sure that `tasks` is the Celery side of this library and no module of the program's own.
+
+    `take_name`: the process is a Celery process of ours (`celery -A neo4j_queue.celery`), so a `tasks.py` that merely
+    lies in its directory is passed over. Elsewhere, and where it is loaded, the name is the program's: `ImportError`.
+    """
+    ours = Path(__file__).resolve().parent.parent / "tasks" / "__init__.py"
+    loaded = sys.modules.get("tasks")
+    found = find_spec("tasks") if loaded is None else loaded.__spec__
+    origin = None if found is None else found.origin
+    if origin is not None and Path(origin).resolve() == ours:
+        return
+    if loaded is not None or (origin is not None and not take_name):
+        raise ImportError(
+            f"this program's module `tasks` ({origin}) has the name of the Celery side of neo4j-queue: rename it, or "
+            "use EntityGraph and EmbedQueue; workers and beat start with `celery -A neo4j_queue.celery`"
+        )
+    spec = spec_from_file_location("tasks", ours, submodule_search_locations=[str(ours.parent)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{ours} cannot be loaded")
+    module = module_from_spec(spec)
+    sys.modules["tasks"] = module
+    spec.loader.exec_module(module)
 
 
 def __dir__() -> list[str]:

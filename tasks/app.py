@@ -12,8 +12,8 @@ from neo4j_queue.checks import boot
 from neo4j_queue.errors import Neo4jQueueError
 from neo4j_queue.errors.explain import exit_code_of
 from neo4j_queue.settings import Role, Settings
-from tasks import broker
-from tasks.outage import outage
+from tasks import broker, config
+from tasks.outage import database_outage, outage
 
 # Celery writes a line or two for every message, and a tick comes every second: what a task did stands in its own
 # line (`jobs_leased`, `embedding_job_completed`, `repair_done`, …) and in Flower.
@@ -24,9 +24,10 @@ CHATTY = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "cel
 Channel.do_restore = False
 
 log.screen(outage.screen)
+log.screen(database_outage.screen)
 
 app = Celery("neo4j-queue", amqp=broker.PromptAMQP)
-app.config_from_object("celeryconfig")
+app.config_from_object("tasks.config:celeryconfig")
 
 _fingerprint: str | None = None
 
@@ -43,6 +44,12 @@ def keep_our_logging(**_: Any) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     # The pool's own logger keeps its lines to itself, and without a handler they come out as bare text.
     pool_logger().propagate = True
+
+
+@signals.task_success.connect
+def say_that_the_databases_are_back(**_: Any) -> None:
+    """A task that ends well has found them."""
+    database_outage.back()
 
 
 @signals.celeryd_init.connect
@@ -67,6 +74,8 @@ def _check(role: Role, name: str | None) -> str:
     log.configure(process)
     if name:
         log.set_worker_id(name)
+    if (path := config.foreign()) is not None:
+        log.get_logger().warning("foreign_celeryconfig", path=path, read=str(config.PLACE))
     try:
         settings = Settings.load(role)
         log.configure(process, settings)

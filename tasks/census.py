@@ -9,8 +9,8 @@ from celery.worker.control import inspect_command
 
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue.leases import WorkerAnswer
-from neo4j_queue.queue.ticks import CLOCKS_TOLD
-from tasks import resources
+from neo4j_queue.queue.ticks import CLOCKS_TOLD, FOREIGN_TOLD
+from tasks import deployment, resources
 from tasks.app import app, fingerprint
 from tasks.broker import BROKER_ERRORS
 from tasks.routes import EMBED, EMBED_BATCH
@@ -27,7 +27,7 @@ REFRESH_EVERY_S = 5.0
 # Beyond this, times in logs and tables stop making sense to people (as in the doctor's look at the databases).
 CLOCK_SKEW_MS = 2_000
 # Often enough to be read.
-CLOCKS_EVERY_MS = 300_000
+CLOCKS_EVERY_MS = FOREIGN_EVERY_MS = 300_000
 
 log = get_logger()
 _refreshed_at = float("-inf")
@@ -50,6 +50,7 @@ def embed_census(state: Any) -> dict[str, Any]:
         "queues": sorted(serves),
         "clock_ms": round(time.time() * 1000),
         "up_ms": round((time.monotonic() - _up_since) * 1000),
+        "deployment": deployment.mark(),
     }
 
 
@@ -77,10 +78,11 @@ def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
     except BROKER_ERRORS as error:
         log.warning("census_not_taken", error=str(error), error_class=type(error).__name__)
         return None
-    _tell_clocks(answers or [], asked_ms, asked_ms + round((time.monotonic() - asked_at) * 1000))
+    answers = _without_foreign(answers or [])
+    _tell_clocks(answers, asked_ms, asked_ms + round((time.monotonic() - asked_at) * 1000))
     workers: list[WorkerAnswer] = []
     leases: dict[str, list[str]] = {}
-    for answer in answers or []:
+    for answer in answers:
         for name, said in answer.items():
             if "slots" not in said:
                 log.warning("census_answer_unreadable", worker=name, answer=str(said)[:200])
@@ -93,6 +95,19 @@ def take() -> tuple[list[WorkerAnswer], dict[str, list[str]]] | None:
                     WorkerAnswer(name, said["slots"], len(said["leases"]), fingerprint=mark, up_ms=up_ms)
                 )
     return workers, leases
+
+
+def foreign(said: Mapping[str, Any], own: str | None) -> bool:
+    """True if this answer is that of another deployment's worker, which shares our Redis database."""
+    return None not in (own, said.get("deployment")) and said["deployment"] != own
+
+
+def _without_foreign(answers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    own = deployment.mark()
+    names = [name for answer in answers for name, said in answer.items() if foreign(said, own)]
+    if names and resources.queue().ticks.take(FOREIGN_TOLD, FOREIGN_EVERY_MS):
+        log.warning("foreign_workers", workers=sorted(names), advice=deployment.ADVICE)
+    return [{name: said for name, said in answer.items() if name not in names} for answer in answers]
 
 
 def _tell_clocks(answers: Sequence[Mapping[str, Any]], asked_ms: int, answered_ms: int) -> None:

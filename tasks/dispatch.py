@@ -9,7 +9,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue.leases import Lease, LeaseResult
-from tasks import broker, census, resources
+from tasks import broker, census, deployment, resources
 from tasks.app import app
 from tasks.broker import PUBLISH_ERRORS
 from tasks.routes import BACKFILL, EMBED_BATCH
@@ -90,6 +90,7 @@ def publish(leases: Sequence[Lease]) -> int:
             app.send_task(
                 EMBED_BATCH,
                 args=(lease.token, list(lease.job_ids)),
+                headers=deployment.headers(),
                 priority=BACKFILL if lease.backfill else None,
                 retry=False,
             )

@@ -16,7 +16,7 @@ from neo4j_queue.log import get_logger
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Worker
 from neo4j_queue.settings import Settings
-from tasks import census, resources
+from tasks import census, deployment, resources
 from tasks.app import app, fingerprint
 from tasks.broker import PUBLISH_ERRORS, is_crowded
 from tasks.routes import CONTROL, EMBED, HEARTBEAT, LEASE_BATCH, RECONCILE, RECOVER_STALE
@@ -46,6 +46,11 @@ def warm_up(**_: Any) -> None:
 
     What is loaded by then stays: no collection looks at it again, and the pool processes share its memory.
     """
+    with Database(Settings.lenient().jobs_address(), retry_time_s=0) as jobs:
+        try:
+            deployment.learn(jobs)
+        except (Neo4jError, DriverError) as error:
+            log.info("deployment_unknown", error=str(error))
     if _serves(EMBED):
         resources.embedder().warm_up()
     # Celery looks through all installed packages for it, at a process's first task.

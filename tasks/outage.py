@@ -1,4 +1,4 @@
-"""Log lines about a broker that is away: one when it goes, one each half minute, one when it is back.
+"""Log lines about a broker or a database that is away: one when it goes, one each half minute, one when it is back.
 
 Celery writes one with every try, once a second and partly with a stack, and buries the other lines.
 """
@@ -8,6 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue.errors.explain import explain, is_temporary
 from neo4j_queue.log import get_logger
 from tasks.broker import ASK_EVERY_S, BROKER_ERRORS
 
@@ -21,10 +24,22 @@ log = get_logger()
 
 
 class Outage:
-    """The broker, as this process finds it. Safe to use from threads."""
+    """A service, by default the broker, as this process finds it. Safe to use from threads.
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    `is_away` knows the errors that mean it, `tellers` begin the names of the loggers that tell of them.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        name: str = "broker",
+        is_away: Callable[[BaseException], bool] = lambda error: isinstance(error, BROKER_ERRORS),
+        tellers: tuple[str, ...] = TELLERS,
+        retries: str = RETRIES,
+    ) -> None:
         self._monotonic = monotonic
+        self._name, self._is_away, self._tellers, self._retries = name, is_away, tellers, retries
         self._lock = threading.Lock()
         self._since: float | None = None
         self._said = 0.0
@@ -39,25 +54,28 @@ class Outage:
             self._said = now
             away_s = now - self._since
         log.warning(
-            "broker_away",
+            f"{self._name}_away",
             away_s=round(away_s, 1),
-            error=str(error),
+            error=explain(error) if isinstance(error, Neo4jError) else str(error),
             error_class=type(error).__name__,
-            retries=RETRIES,
+            retries=self._retries,
         )
 
     def back(self) -> None:
         """A try has succeeded."""
+        if self._since is None:
+            return
         with self._lock:
             since, self._since = self._since, None
         if since is not None:
-            log.info("broker_back", away_s=round(self._monotonic() - since, 1))
+            log.info(f"{self._name}_back", away_s=round(self._monotonic() - since, 1))
 
     def screen(self, record: logging.LogRecord) -> bool:
-        """True if this record is about anything but a broker that is away. See `log.screen`."""
-        if record.levelno < logging.WARNING or not record.name.startswith(TELLERS):
+        """True if this record is about anything but a service that is away. See `log.screen`."""
+        if record.levelno < logging.WARNING or not record.name.startswith(self._tellers):
             return True
-        error = next((found for each in _errors(record) for found in _chain(each)), None)
+        links = (link for each in _errors(record) for link in _chain(each))
+        error = next((link for link in links if self._is_away(link)), None)
         if error is None:
             return True
         self.away(error)
@@ -73,16 +91,24 @@ def _errors(record: logging.LogRecord) -> Iterator[BaseException]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The broker's errors among an exception and those behind it: a step that fails for want of a connection says
-    something else itself."""
+    """An exception and those behind it: a step that fails for want of a connection says something else itself."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
-        if isinstance(link, BROKER_ERRORS):
-            yield link
+        yield link
         link = link.__cause__ or link.__context__
 
 
-# That of this process.
+def _database_is_away(error: BaseException) -> bool:
+    return isinstance(error, Neo4jError | DriverError) and is_temporary(error)
+
+
+# Those of this process. A task that meets a database that is away fails with its error; beat's next tick tries again.
 outage = Outage()
+database_outage = Outage(
+    name="database",
+    is_away=_database_is_away,
+    tellers=("celery.app.trace",),
+    retries="with beat's next tick, until it is back",
+)

@@ -1,7 +1,6 @@
 """Who is missing: a control worker, an embed worker, beat. The workers answer for themselves, beat by its ticks."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from neo4j.exceptions import DriverError, Neo4jError
@@ -10,12 +9,11 @@ from neo4j_queue.checks.doctor import Finding, Grade
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.queue.ticks import Ages
 from neo4j_queue.settings import Settings
-from tasks import broker
+from tasks import broker, deployment
 from tasks.app import app
 from tasks.broker import BROKER_ERRORS, MOST_WISHES
-from tasks.census import ANSWER_TIMEOUT_S
+from tasks.census import ANSWER_TIMEOUT_S, foreign
 from tasks.routes import CONTROL, EMBED
 
 # Longer than between two ticks of beat: where no worker takes them, one more must wait afterwards.
@@ -38,6 +36,7 @@ class Presence:
     embed: bool
     beat: bool | None
     beat_ms: int | None
+    strangers: tuple[str, ...] = ()
 
     def findings(self) -> list[Finding]:
         """One for each that is missing."""
@@ -51,25 +50,31 @@ class Presence:
                 "never ticked" if self.beat_ms is None else f"has not ticked for {self.beat_ms / 1000:.0f} s"
             )
             found.append(Finding("beat", Grade.WARNING, f"beat {since}", START_BEAT))
+        if self.strangers:
+            detail = f"workers of another deployment use the same Redis database: {', '.join(self.strangers)}"
+            found.append(Finding("broker", Grade.WARNING, detail, deployment.ADVICE))
         return found
 
 
-def look(url: str, ages: Callable[[], Ages]) -> Presence | None:
+def look(url: str, queue: EmbedQueue) -> Presence | None:
     """Asks all workers, and reads when beat's last tick was run; None when the broker does not answer."""
+    own = deployment.of(queue.database)
     began = time.monotonic()
     waited = broker.waiting(url)
     try:
         answers = app.control.broadcast("embed_census", reply=True, timeout=ANSWER_TIMEOUT_S) or []
     except BROKER_ERRORS:
         return None
-    said = [each for answer in answers for each in answer.values() if isinstance(each, dict)]
+    told = {name: said for answer in answers for name, said in answer.items() if isinstance(said, dict)}
+    strangers = tuple(sorted(name for name, said in told.items() if foreign(said, own)))
+    said = [each for name, each in told.items() if name not in strangers]
     serves = {queue for each in said for queue in each.get("queues", ())}
-    known = ages()
+    known = queue.ticks.ages()
     beat: bool | None = not known.beat_is_missing
     if not beat:
         time.sleep(max(0.0, began + WATCH_S - time.monotonic()))
         beat = _ticks(waited, broker.waiting(url), taken=CONTROL in serves)
-    return Presence(CONTROL in serves, EMBED in serves, beat, known.beat_ms)
+    return Presence(CONTROL in serves, EMBED in serves, beat, known.beat_ms, strangers)
 
 
 def examine(settings: Settings) -> list[Finding]:
@@ -77,7 +82,7 @@ def examine(settings: Settings) -> list[Finding]:
     found by others."""
     with Database(settings.jobs_address(), retry_time_s=0) as database:
         try:
-            there = look(settings.celery_broker_url, EmbedQueue(database, settings).ticks.ages)
+            there = look(settings.celery_broker_url, EmbedQueue(database, settings))
         except (Neo4jError, DriverError, SettingsError):
             return []
     return [] if there is None else there.findings()

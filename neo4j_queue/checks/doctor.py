@@ -221,6 +221,9 @@ def _queue(queue: EmbedQueue, *, asked: bool) -> list[Finding]:
     """`asked`: the look at the broker asks the workers themselves who is there."""
     status = queue.status()
     found = []
+    if (reason := queue.unwritable()) is not None:
+        advice = "make its server writable, or free its disk: until then nothing is queued, leased or settled"
+        found.append(Finding("jobs database", Grade.BAD, f"it takes no writes: {reason}", advice))
     if status.halted:
         advice = "mend what the reason names, then `neo4j-queue resume`"
         found.append(Finding("queue", Grade.BAD, f"halted: {status.halted_reason}", advice))

@@ -155,6 +155,7 @@ def health(
         queue = EmbedQueue(jobs, settings)
         window = session.in_time("the jobs database", queue.health)
         status = session.in_time("the jobs database", queue.status)
+        unwritable = session.in_time("the jobs database", queue.unwritable)
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
         broker = _broker_trouble(settings.celery_broker_url)
         missing = (
@@ -177,6 +178,7 @@ def health(
         if window.last_success_at is None
         else (status.now - window.last_success_at) / 1000,
         missing=missing,
+        unwritable=unwritable,
     )
     answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
     if json:
@@ -204,7 +206,7 @@ def _missing(queue: "EmbedQueue", url: str) -> list[str] | None:
     """Who is missing, in words; None if the workers could not be asked."""
     from tasks import presence
 
-    there = presence.look(url, queue.ticks.ages)
+    there = presence.look(url, queue)
     return None if there is None else [f"{f.detail}: {f.advice}" for f in there.findings()]
 
 

@@ -179,6 +179,12 @@ _STORE_CONFIGURATION = (
     "Neo.ClientError.Statement.SyntaxError",
     "Neo.ClientError.Statement.UnsupportedAdministrationCommand",
 )
+# The server takes no writes: a standby, a full disk, a person's hand. It takes them again without a change here.
+_STORE_READ_ONLY = (
+    "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
+    "Neo.ClientError.General.WriteOnReadOnlyAccessDatabase",
+    "Neo.ClientError.Statement.AccessMode",
+)
 # Timed out, terminated by a shutdown, marked for termination: the work was undone and may be repeated.
 _STORE_UNDONE = "Neo.ClientError.Transaction."
 
@@ -198,6 +204,8 @@ def _store_kind(exc: neo4j_errors.Neo4jError | neo4j_errors.DriverError) -> Faul
     if isinstance(exc, neo4j_errors.DriverError):
         return FaultKind.UNKNOWN
     code = exc.code or ""
+    if code.startswith(_STORE_READ_ONLY):
+        return FaultKind.STORE
     if isinstance(exc, neo4j_errors.DatabaseError) or code.startswith("Neo.DatabaseError."):
         return FaultKind.STORE_BROKEN
     if code.startswith(_STORE_CONFIGURATION):

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from neo4j.exceptions import IncompleteCommit
+from neo4j.exceptions import DriverError, IncompleteCommit, Neo4jError
 
 from neo4j_queue import pauses
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import Fault
+from neo4j_queue.errors.explain import explain
 from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome, Status
 from neo4j_queue.queue import health, listing, retention
 from neo4j_queue.queue.backoff import RetryPolicy
@@ -352,6 +353,14 @@ class EmbedQueue:
             inputs_refused=control.found_inputs is not None
             and control.found_inputs == control.refused_inputs,
         )
+
+    def unwritable(self) -> str | None:
+        """Why the jobs database takes no writes (it is read-only, or its disk is full); None if it takes them."""
+        try:
+            self.database.write(statement("server/try_write"))
+        except (Neo4jError, DriverError) as error:
+            return explain(error)
+        return None
 
     def health(self) -> health.Health:
         """See `health.read`."""

@@ -132,11 +132,12 @@ def observed(
     oldest_due_s: float | None = None,
     success_s_ago: float | None = None,
     missing: Sequence[str] | None = None,
+    unwritable: str | None = None,
 ) -> Health:
     """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
     disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
     due jobs that wait while no vector is made (`success_s_ago` None = never). `missing`: who is, in words; None = not
-    asked.
+    asked. `unwritable`: why the jobs database takes no writes.
 
     A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
     """
@@ -162,6 +163,9 @@ def observed(
         reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
     if disagreement is not None:
         reasons.append(disagreement)
+    if unwritable is not None:
+        reasons.append(f"the jobs database takes no writes, so nothing is queued or leased: {unwritable}")
+        found = replace(found, state=HealthState.CRITICAL)
     quiet = success_s_ago is None or success_s_ago > STANDSTILL_S
     if not (reasons or found.reasons) and oldest_due_s is not None and oldest_due_s > STANDSTILL_S and quiet:
         reasons.append(

@@ -18,6 +18,7 @@ CLEANUP = "cleanup_at"
 RETRY_QUOTA = "retry_quota_at"
 SWEEPS = "sweep_{}_at"
 CLOCKS_TOLD = "clocks_told_at"
+FOREIGN_TOLD = "foreign_told_at"
 
 # Beat asks for a lease transaction this often.
 TICK_MS = 1_000

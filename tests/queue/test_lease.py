@@ -14,7 +14,7 @@ from neo4j_queue.pauses import LONGEST_S
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.budget import FAIR_EVERY, OPEN_PER_SLOT
 from neo4j_queue.queue.leases import Worker
-from tasks import census, resources, upkeep
+from tasks import census, deployment, resources, upkeep
 from tests.queue.scenery import (
     Clock,
     all_jobs,
@@ -402,3 +402,53 @@ def test_a_caller_that_vouches_for_slots_needs_no_census(queue: EmbedQueue, slot
     queue.enqueue(requests(1))
     queue.census.record([Worker("w1", slots)])
     assert len(leased(queue, batches=1).leases) == 1
+
+
+def test_workers_of_another_deployment_are_left_out_and_named(
+    queue: EmbedQueue, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """Two deployments on one Redis database. Failed before: their slots counted as ours.
+
+    Once at first, then each five minutes.
+    """
+    answers = [
+        {"ours@h": {"slots": 2, "leases": {}, "deployment": "aaaa"}},
+        {"theirs@h": {"slots": 8, "leases": {"9-x": ["j"]}, "deployment": "bbbb"}},
+        {"old@h": {"slots": 1, "leases": {}}},
+    ]
+    monkeypatch.setattr(census.app.control, "broadcast", lambda *_, **__: answers)
+    monkeypatch.setattr(resources, "queue", lambda: queue)
+    monkeypatch.setattr(deployment, "_mark", "aaaa")
+    with capture_logs() as lines:
+        for _ in range(3):
+            taken = census.take()
+            assert taken is not None
+            assert [worker.name for worker in taken[0]] == ["ours@h", "old@h"]
+            assert taken[1] == {}
+            clock.advance(200_000)
+    told = [line for line in lines if line["event"] == "foreign_workers"]
+    assert [line["workers"] for line in told] == [["theirs@h"]] * 2
+    assert "CELERY_BROKER_URL" in told[0]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "passed", "sent"),
+    [
+        (None, False, 0),
+        ({"deployment": "aaaa"}, False, 0),
+        ({"deployment": "bbbb"}, True, 1),
+        ({"deployment": "bbbb", "hops": deployment.MOST_HOPS}, True, 0),
+    ],
+)
+def test_a_batch_of_another_deployment_is_passed_on_a_bounded_number_of_times(
+    headers: dict[str, object] | None, passed: bool, sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Failed before: it was dropped as stale, and its jobs waited for the start deadline."""
+    messages = []
+    monkeypatch.setattr(deployment.app, "send_task", lambda _name, **more: messages.append(more["headers"]))
+    monkeypatch.setattr(deployment, "_mark", "aaaa")
+    monkeypatch.setattr(deployment, "REST_S", 0.0)
+    with capture_logs() as lines:
+        assert deployment.pass_on(headers, "9-x", ["j"]) is passed
+    assert messages == [{"deployment": "bbbb", "hops": 1}] * sent
+    assert len(lines) == sent
