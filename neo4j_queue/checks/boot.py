@@ -217,6 +217,14 @@ def width_problems(settings: Settings, spec: ModelSpec) -> list[str]:
     return [f"NEO4J_VECTOR_DIMENSIONS={wanted}: the model {spec.model} gives {spec.dimensions}"]
 
 
+def model_problems(settings: Settings) -> list[str]:
+    """`width_problems` of the model that the settings mean, or why its width cannot be known."""
+    try:
+        return width_problems(settings, embedders.describe(settings))
+    except SettingsError as error:
+        return error.problems
+
+
 def same_store(graph: Database, jobs: Database) -> bool:
     """True if both lead to one database, even by two names of one host."""
     (one,), (other,) = graph.read(statement("server/store")), jobs.read(statement("server/store"))

@@ -13,6 +13,7 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import embedders, schema
 from neo4j_queue.checks import boot, fingerprint, graph_names
+from neo4j_queue.checks.defaults import without_env_file
 from neo4j_queue.checks.servers import BOUNDED, endless
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
@@ -80,6 +81,11 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             _look(found, "graph schema", check)
             _look(found, "graph schema", lambda: _leftovers(graph, settings))
             _look(found, "entities", lambda: _entities(graph, settings))
+        line = None if graph_up and jobs_up else without_env_file(settings)
+        if line is not None:
+            found.append(
+                Finding("settings", Grade.WARNING, line, "run it where .env is, or set the variables")
+            )
     if broker is not None:
         _look(found, "broker", broker)
     return found

@@ -30,6 +30,7 @@ GROUPS = (
     "schema",
     "status",
     "jobs",
+    "release",
     "control",
     "embed",
     "cost",
@@ -72,6 +73,7 @@ def _is_usage(error: Exception) -> bool:
 def _explained(error: Exception) -> int:
     """Prints what went wrong, one line per problem; returns the exit code."""
     from neo4j_queue.checks.boot import missing_database
+    from neo4j_queue.checks.defaults import without_env_file
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.errors.explain import exit_code_of, explain
     from neo4j_queue.settings import Settings
@@ -87,9 +89,24 @@ def _explained(error: Exception) -> int:
         lines = [f"unexpected {type(error).__name__}: {explain(error)} (run it with --debug to see where)"]
     else:
         lines = [f"{explain(error)} (`neo4j-queue doctor` looks at every part)"]
+    if _of_service(error) and (line := without_env_file(Settings.lenient())) is not None:
+        lines = [*lines, line]
     for line in lines:
         _say(without_password(line))
     return exit_code_of(error)
+
+
+def _of_service(error: BaseException | None) -> bool:
+    """True if a service did not answer, or refused us: then the address may be the wrong one."""
+    from neo4j.exceptions import DriverError, Neo4jError
+
+    from neo4j_queue.errors import TemporarilyUnavailable
+
+    while error is not None:
+        if isinstance(error, Neo4jError | DriverError | TemporarilyUnavailable):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _say(line: str) -> None:

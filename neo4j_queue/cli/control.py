@@ -105,5 +105,7 @@ def cleanup(
     if json:
         output.print_json({**asdict(report), "cutoff": output.iso(report.cutoff)})
         return
-    print(f"{report.removed:,} jobs that ended before {output.iso(report.cutoff)} removed ({report.path}).")
-    print(f"{report.archive_purged:,} archive records and {report.leases_pruned:,} old leases removed.")
+    removed = output.counted(report.removed, "job")
+    print(f"{removed} that ended before {output.iso(report.cutoff)} removed ({report.path}).")
+    archived, leases = report.archive_purged, report.leases_pruned
+    print(f"{output.counted(archived, 'archive record')} and {output.counted(leases, 'old lease')} removed.")

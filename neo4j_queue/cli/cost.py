@@ -10,12 +10,13 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.graph.entities import EntityText
-    from neo4j_queue.queue.usage import Usage
+    from neo4j_queue.queue.usage import UsageReport
     from neo4j_queue.reconcile.estimate import Estimate
 
 # As in `neo4j_queue.queue.usage`, which is too slow to import for a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
 CENT = 0.01
+SET_PRICE = "set EMBEDDING_PRICE_PER_MILLION_TOKENS"
 DOOMED = "their jobs will fail without a request"
 
 
@@ -33,7 +34,8 @@ def usage(
     """Show what was asked of the provider lately: requests, model tokens, jobs, and what that costs.
 
     Lay it beside the estimate of `enqueue --dry-run`. It counts batches when they have ended, searches included, and
-    tokens as the provider counts them. The records of ended batches are kept for a day, then cleaned up.
+    tokens as the provider counts them. Each provider and model is a part of its own, at the price that was known when
+    its batches began. The records of ended batches are kept for a day, then cleaned up.
 
     \b
     Examples:
@@ -42,39 +44,84 @@ def usage(
       neo4j-queue usage --json | jq .money_usd
     """
     from neo4j_queue.queue.usage import read
-    from neo4j_queue.reconcile.prices import price_of
 
-    settings = session.load_settings()
-    price = price_of(settings)
-    with session.open_databases(settings) as (_, jobs):
+    with session.open_jobs() as (jobs, _):
         found = session.in_time("the jobs database", lambda: read(jobs, hours))
-    money = price.of(found.model_tokens) if price else None
     if json:
-        answer = {
-            **asdict(found),
-            "now": output.iso(found.now),
-            "first_at": output.iso(found.first_at),
-            "last_at": output.iso(found.last_at),
-            "hours": hours,
-            "price_per_million_usd": price.per_million if price else None,
-            "price_source": price.source if price else None,
-            "money_usd": None if money is None else round(money, 6),
-        }
-        output.print_json(answer)
+        output.print_json(_usage_answer(found, hours))
         return
     facts = {
         "requests": _requests(found),
         "of searches": found.searches or None,
         "model tokens": found.model_tokens,
-        "jobs": f"{found.jobs:,} in {found.batches:,} batches",
+        "jobs": f"{output.counted(found.jobs, 'job')} in {output.counted(found.batches, 'batch', 'batches')}",
         "from": output.iso(found.first_at),
         "to": output.iso(found.last_at),
-        "money": _money(money, price.per_million if price else None, price.source if price else None),
+        "money": _sum_of_money(found),
     }
     output.print_facts(f"Asked of the provider in the last {hours:g} h", facts)
+    if found.parts:
+        print()
+        columns = ["provider", "model", "requests", "model tokens", "USD per million", "USD"]
+        rows = [
+            [p.provider or "not noted", p.model, p.requests, p.model_tokens, _plain(p.price), _plain(p.money)]
+            for p in found.parts
+        ]
+        output.print_table("", columns, rows)
 
 
-def _requests(found: "Usage") -> str:
+def _usage_answer(found: "UsageReport", hours: float) -> dict[str, object]:
+    return {
+        "batches": found.batches,
+        "jobs": found.jobs,
+        "requests": found.requests,
+        "model_tokens": found.model_tokens,
+        "searches": found.searches,
+        "unconfirmed": found.unconfirmed,
+        "first_at": output.iso(found.first_at),
+        "last_at": output.iso(found.last_at),
+        "now": output.iso(found.now),
+        "hours": hours,
+        "money_usd": _rounded(found.money),
+        "unpriced_tokens": found.unpriced_tokens,
+        "by_model": [
+            {
+                "provider": part.provider,
+                "model": part.model,
+                "price_per_million_usd": part.price,
+                "batches": part.batches,
+                "jobs": part.jobs,
+                "requests": part.requests,
+                "model_tokens": part.model_tokens,
+                "searches": part.searches,
+                "unconfirmed": part.unconfirmed,
+                "money_usd": _rounded(part.money),
+            }
+            for part in found.parts
+        ],
+    }
+
+
+def _rounded(money: float | None) -> float | None:
+    return None if money is None else round(money, 6)
+
+
+def _plain(amount: float | None) -> str:
+    return "not known" if amount is None else f"{amount:.6g}"
+
+
+def _sum_of_money(found: "UsageReport") -> str:
+    if not found.parts:
+        return "0.00 USD"
+    unknown = ""
+    if found.unpriced_tokens:
+        unknown = f"{found.unpriced_tokens:,} tokens of a price not known here: {SET_PRICE}"
+    if found.money is None:
+        return unknown
+    return f"{_amount(found.money)}, each part at the price of its time" + (f"; {unknown}" if unknown else "")
+
+
+def _requests(found: "UsageReport") -> str:
     unsure = f" ({found.unconfirmed:,} of batches that ran out: sent or not)" if found.unconfirmed else ""
     return f"{found.requests:,}{unsure}"
 
@@ -124,8 +171,10 @@ def _facts(found: "Estimate") -> dict[str, object]:
         "failed before": f"{found.failed_before:,} (`retry` is for them)" if found.failed_before else None,
         "same key and text": found.repeated or None,
         "to queue": found.to_queue if found.to_queue != found.to_embed else None,
-        "blank": f"{found.blank:,} texts: {DOOMED}" if found.blank else None,
-        "too long": f"{found.too_long:,} texts (EMBED_LONG_TEXTS=fail): {DOOMED}" if found.too_long else None,
+        "blank": f"{output.counted(found.blank, 'text')}: {DOOMED}" if found.blank else None,
+        "too long": f"{output.counted(found.too_long, 'text')} (EMBED_LONG_TEXTS=fail): {DOOMED}"
+        if found.too_long
+        else None,
         "to embed": f"{found.to_embed:,}{cut}",
     }
     if not found.to_embed:
@@ -134,7 +183,7 @@ def _facts(found: "Estimate") -> dict[str, object]:
     return facts | {
         "characters": found.characters,
         "model tokens": f"about {counted}",
-        "requests": f"{found.requests:,} with {found.inputs:,} different texts",
+        "requests": f"{found.requests:,} with {output.counted(found.inputs, 'different text')}",
         "time": _time(found),
         "money": money,
     }
@@ -150,6 +199,9 @@ def _time(found: "Estimate") -> str:
 
 def _money(money: float | None, per_million: float | None, source: str | None) -> str:
     if money is None:
-        return "the model's price is not known here; set EMBEDDING_PRICE_PER_MILLION_TOKENS"
-    amount = "less than 0.01 USD" if 0 < money < CENT else f"{money:,.2f} USD"
-    return f"{amount} ({per_million:g} USD per million tokens: {source})"
+        return f"the model's price is not known here; {SET_PRICE}"
+    return f"{_amount(money)} ({per_million:g} USD per million tokens: {source})"
+
+
+def _amount(money: float) -> str:
+    return "less than 0.01 USD" if 0 < money < CENT else f"{money:,.2f} USD"

@@ -94,7 +94,8 @@ def enqueue(
         failed = f", {done.failed:,} failed before (`neo4j-queue retry` is for them)" if done.failed else ""
         refused = f", {done.refused:,} left out (the log names them)" if done.refused else ""
         print(
-            f"{done.seen:,} entities looked at: {done.queued:,} queued, {done.standing:,} queued before, "
+            f"{output.counted(done.seen, 'entity', 'entities')} looked at: "
+            f"{done.queued:,} queued, {done.standing:,} queued before, "
             f"{done.fresh:,} fresh{failed}{refused}."
         )
     _tell_left_out(graph, done.without_key)

@@ -1,5 +1,7 @@
-"""`jobs list`, `jobs show`, `retry`, `release`: look at jobs, and put them back to work."""
+"""`jobs list`, `jobs show`, `retry`: look at jobs, and queue failed ones again."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,9 @@ BAD = 1
 # A list is held in memory as a whole before it is printed.
 LIST_MAX = 100_000
 HTTP_MIN, HTTP_MAX = 100, 599
+# So long ago: a number and a unit.
+AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhd])")
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 # Properties of a job that are times (epoch ms), shown as such to people.
 TIMES = frozenset({"created_at", "available_at", "leased_at", "started_at", "processed_at", "lock_until"})
 
@@ -61,7 +66,6 @@ def register(app: typer.Typer) -> None:
     jobs.command("show")(show)
     app.add_typer(jobs, name="jobs")
     app.command()(retry)
-    app.command()(release)
 
 
 def list_jobs(
@@ -69,22 +73,36 @@ def list_jobs(
         JobStatus | None, typer.Option(case_sensitive=False, help="Only jobs in this state.")
     ] = None,
     entity: Annotated[str | None, typer.Option(help="Only jobs of this entity.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Only jobs of this time or later: 2h, 30m, 3d (ago), or 2026-07-01T12:00Z."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=LIST_MAX, help="At most this many.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """List jobs, newest first: by when they ended, or are or were due; those of an entity by when they were created.
 
+    A running job has its owner (the worker, or who leased it) and since when. --since looks at the time by which the
+    jobs are listed.
+
     \b
     Examples:
-      neo4j-queue jobs list --status failed
+      neo4j-queue jobs list --status failed --since 24h
       neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
     """
-    from neo4j_queue.queue.listing import time_of
+    from neo4j_queue.queue import listing
 
+    asked: dict[str, Any] = {
+        "status": _plain(status),
+        "entity_uid": entity,
+        "limit": limit,
+        "since": _since(since),
+    }
     with session.open_queue() as queue:
-        found = session.in_time(
-            "the jobs database", lambda: queue.jobs(status=_plain(status), entity_uid=entity, limit=limit)
-        )
+        found = session.in_time("the jobs database", lambda: queue.jobs(**asked))
+        workers = {job.id: job.worker for job in listing.held(queue.database)} if not json else {}
     if json:
         output.print_json(found)
         return
@@ -96,15 +114,21 @@ def list_jobs(
             job["id"],
             job["entity_uid"],
             job["status"],
-            output.iso(job.get("created_at") if entity is not None else time_of(job)),
+            output.iso(job.get("created_at") if entity is not None else listing.time_of(job)),
             f"{job.get('attempts', 0)}/{job.get('max_attempts', '?')}",
+            workers.get(job["id"]) or job.get("lock_owner"),
+            output.iso(job.get("started_at") or job.get("leased_at"))
+            if job["status"] == "processing"
+            else None,
             job.get("outcome") or job.get("failure_reason"),
             (job.get("error") or "")[:80],
         ]
         for job in found
     ]
     when = "created" if entity is not None else "ended or due"
-    output.print_table("", ["id", "entity", "status", when, "attempts", "outcome", "error"], rows)
+    output.print_table(
+        "", ["id", "entity", "status", when, "attempts", "owner", "running since", "outcome", "error"], rows
+    )
 
 
 def show(
@@ -130,6 +154,22 @@ def show(
 def _plain(word: StrEnum | None) -> str | None:
     """The value as plain text: the driver does not take members of an enum."""
     return None if word is None else word.value
+
+
+def _since(text: str | None) -> int:
+    """The epoch ms that `--since` means: so long ago, or a time in ISO 8601 (UTC where it names no zone)."""
+    if text is None:
+        return 0
+    ago = AGO.fullmatch(text)
+    try:
+        if ago is None:
+            at = datetime.fromisoformat(text)
+            return max(0, round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
+        at = datetime.now(UTC) - timedelta(**{UNITS[ago["unit"]]: int(ago["count"])})
+    except (ValueError, OverflowError):
+        expected = "a time such as 2h, 30m or 3d (ago), or 2026-07-01T12:00Z"
+        raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--since") from None
+    return max(0, round(at.timestamp() * 1000))
 
 
 def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
@@ -173,32 +213,6 @@ def retry(
     if json:
         output.print_json({"retried": retried})
     else:
-        print(f"{retried:,} failed jobs queued again.")
+        print(f"{output.counted(retried, 'failed job')} queued again.")
     if ids and retried < len(set(ids)):
         session.refuse(f"{len(set(ids)) - retried} of the jobs named are not failed jobs")
-
-
-def release(
-    ids: Annotated[list[str], typer.Argument(metavar="ID")],
-    json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
-) -> None:
-    """Take running jobs back from the workers that hold them; they run again at once, and no attempt is counted.
-
-    A worker whose lease was taken notices it and writes nothing.
-
-    \b
-    Examples:
-      neo4j-queue release 0b1f4ab8-0c0c-4f0e-9a59-5f9d0a1b2c3d
-      neo4j-queue jobs list --status processing --json | jq -r '.[].id' | xargs neo4j-queue release
-    """
-    with session.open_queue() as queue:
-        released = queue.release_jobs(ids)
-    if released:
-        session.nudge()
-    if json:
-        output.print_json({"released": released})
-    else:
-        print(f"{len(released):,} jobs released.")
-    idle = sorted(set(ids) - set(released))
-    if idle:
-        session.refuse(f"not running, so not released: {', '.join(idle)}")

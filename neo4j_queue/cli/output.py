@@ -46,10 +46,12 @@ def print_json(answer: object) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Prints a table; None is an empty cell."""
     from rich import box
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*columns, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    # A heading that wraps is read as two: the cells give way instead.
+    headings = [Column(Text(column, no_wrap=True), min_width=len(column)) for column in columns]
+    table = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
     _console().print(table)
@@ -82,6 +84,11 @@ def shown(value: object) -> str:
             return ", ".join(shown(item) for item in value)
         case _:
             return visible(str(value))
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: `1 text`, `1,200 texts`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def iso(epoch_ms: int | None) -> str | None:

@@ -57,6 +57,8 @@ def init(
     from neo4j_queue.errors import SettingsError
 
     settings = session.load_settings()
+    if problems := boot.model_problems(settings):
+        raise SettingsError(problems)
     with session.open_databases(settings) as (graph, jobs):
         boot.ping(graph, "NEO4J")
         boot.ping(jobs, "EMBED_JOB_DATABASE")

@@ -1,5 +1,6 @@
 """`up` and `down`: the two databases and Redis, on this machine, in Docker, or elsewhere."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from neo4j_queue.cli import output, session
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from neo4j_queue.local_services import Progress, ServicesConfig
+    from neo4j_queue.local_services import LocalServices, Progress, ServicesConfig
     from neo4j_queue.settings import Settings
 
 # Seconds for containers to serve. Images are pulled and built before, so this is the boot of two databases.
@@ -106,22 +107,29 @@ def up(
 def down(
     directory: Directory = None,
     engine: AnyEngine = Engine.LOCAL,
+    everything: Annotated[bool, typer.Option("--all", help="The servers of `demo` too.")] = False,
     json: AsJson = False,
 ) -> None:
     """Stop what `up` started. Data and logs stay, so that the next `up` goes on where this one ended.
+
+    The servers of `demo` are services of their own: --all stops them too, otherwise they are named.
 
     Exit code 1 when services were never started in the directory that was named.
 
     \b
     Examples:
       neo4j-queue down
+      neo4j-queue down --all
       neo4j-queue down --directory ./services
       neo4j-queue down --engine docker
     """
     from neo4j_queue.local_services import LocalServices, ServicesConfig
     from neo4j_queue.local_services.docker import Compose
 
+    if everything and (directory is not None or engine is not Engine.LOCAL):
+        raise typer.BadParameter("goes with neither --directory nor --engine", param_hint="--all")
     config = ServicesConfig(directory=directory) if directory else ServicesConfig()
+    demo = LocalServices(ServicesConfig(directory=config.directory / "demo"))
     stranger = False
     with news() as report:
         match engine:
@@ -130,6 +138,8 @@ def down(
                 # A named directory without services is probably a typing error: other services go on running.
                 stranger = directory is not None and not services.ever_up
                 stopped = services.down()
+                if everything:
+                    stopped += [f"{name} of the demo" for name in demo.down()]
             case Engine.DOCKER:
                 Compose(config, report).down()
                 stopped = ["docker"]
@@ -141,9 +151,19 @@ def down(
         print(f"stopped: {', '.join(stopped)}")
     elif not stranger:
         print(f"nothing of {config.directory} was running")
+    if engine is Engine.LOCAL and directory is None:
+        _tell_running(demo)
     if stranger:
         why = "services were never started there" if config.directory.is_dir() else "it does not exist"
         session.refuse(f"nothing runs in {config.directory}: {why}")
+
+
+def _tell_running(demo: "LocalServices") -> None:
+    running = [f"{each.name} (process {each.pid})" for each in demo.status() if each.pid is not None]
+    if running:
+        session.warn(
+            f"the demo's servers go on running: {', '.join(running)}; `neo4j-queue down --all` stops them"
+        )
 
 
 def _config(graph_port: int, jobs_port: int, redis_port: int, directory: Path | None) -> "ServicesConfig":
@@ -236,16 +256,21 @@ def _ping_broker(url: str) -> None:
 
 
 def _write_env_file(environment: Mapping[str, str]) -> Path | None:
-    """Writes `.env` into the current directory; None, and nothing changed, where there is one."""
+    """Writes `.env` into the current directory, for this user alone; None, and nothing changed, where there is one."""
     lines = ["# Written by `neo4j-queue up`. Every setting: .env.example."]
     lines += [f"{name}={value}" for name, value in environment.items()]
     try:
         # Exclusive: a file that appears at this moment is not overwritten either.
-        with ENV_FILE.open("x", encoding="utf-8") as file:
+        with open(ENV_FILE, "x", encoding="utf-8", opener=_private) as file:
             file.write("\n".join(lines) + "\n")
     except FileExistsError:
         return None
     return ENV_FILE.resolve()
+
+
+def _private(path: str, flags: int) -> int:
+    # People add keys and passwords to the file.
+    return os.open(path, flags, mode=0o600)
 
 
 def _tell(services: list[Service], environment: Mapping[str, str]) -> None:

@@ -73,6 +73,16 @@ def open_databases(settings: "Settings") -> Iterator[tuple["Database", "Database
 
 
 @contextmanager
+def open_jobs() -> Iterator[tuple["Database", "Settings"]]:
+    """The jobs database alone."""
+    from neo4j_queue.database import Database
+
+    settings = load_settings()
+    with Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S) as jobs:
+        yield jobs, settings
+
+
+@contextmanager
 def open_queue(*, needs_retention: bool = False) -> Iterator["EmbedQueue"]:
     """The queue, for commands that need no graph."""
     from neo4j_queue.database import Database
@@ -197,6 +207,16 @@ def tell_unheard(wish: "Nudge") -> None:
 def warn(line: str) -> None:
     """A line for people, beside the answer."""
     output.print_line(f"neo4j-queue: warning: {line}", sys.stderr)
+
+
+def warn_of_defaults() -> None:
+    """Warns when this directory has no `.env` and addresses are defaults: for when a service does not answer."""
+    from neo4j_queue.checks.defaults import without_env_file
+    from neo4j_queue.settings import Settings
+
+    line = without_env_file(Settings.lenient())
+    if line is not None:
+        warn(line)
 
 
 def refuse(line: str) -> NoReturn:

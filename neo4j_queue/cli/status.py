@@ -61,11 +61,13 @@ def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
         return asdict(session.in_time("the graph", graph.coverage))
     except TemporarilyUnavailable as error:
         session.warn(f"coverage is unknown: {error}")
+        session.warn_of_defaults()
         return None
     except (Neo4jError, DriverError) as error:
         if not is_temporary(error):
             raise
         session.warn(f"the graph does not answer, so coverage is unknown: {explain(error)}")
+        session.warn_of_defaults()
         return None
 
 

@@ -5,8 +5,8 @@ judged under the control lock, so that together they stay within every window.
 """
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from neo4j import ManagedTransaction
 
@@ -289,12 +289,13 @@ def order_of_priorities(turn: int) -> tuple[int, ...]:
 @dataclass(frozen=True, slots=True)
 class RateBudget:
     """Judges by `limits`; `worker_ttl_ms` is the silence after which a worker's slots no longer count, `request_ms` the
-    longest time that a provider request takes."""
+    longest time that a provider request takes. `tariff`: what a search notes (`prices.tariff_of`)."""
 
     limits: RateLimits
     worker_ttl_ms: int
     request_ms: int
     now: int | None
+    tariff: Mapping[str, object] = field(default_factory=dict)
 
     def facts(self, tx: ManagedTransaction, *, texts: bool = False, mark: str | None = None) -> LeaseFacts:
         """Takes the control lock and reads the facts; with `texts`, the texts in hand as well.
@@ -332,12 +333,14 @@ class RateBudget:
         facts = self.facts(tx)
         booked = not budget_of(facts, self.limits, for_query=True).used_up
         token = _query_token() if booked else None
-        rows(tx, statement("jobs/book_query"), token=token, est_tokens=est_tokens, now=facts.now)
+        booking = {"token": token, "est_tokens": est_tokens, "tariff": self.tariff, "now": facts.now}
+        rows(tx, statement("jobs/book_query"), **booking)
         return booked
 
     def note_query(self, tx: ManagedTransaction, est_tokens: int) -> None:
         """Notes the request of a search that no limit holds up."""
-        rows(tx, statement("jobs/note_query"), token=_query_token(), est_tokens=est_tokens, now=self.now)
+        noted = {"token": _query_token(), "est_tokens": est_tokens, "tariff": self.tariff, "now": self.now}
+        rows(tx, statement("jobs/note_query"), **noted)
 
 
 def _query_token() -> str:

@@ -6,7 +6,7 @@ lease is fenced by the lease token: zero rows changed means that the lease was l
 
 import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -18,7 +18,7 @@ from neo4j_queue.database import Database, the_row
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import Fault
 from neo4j_queue.errors.explain import explain
-from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome, Status
+from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome
 from neo4j_queue.queue import health, listing, retention
 from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.batching import Bounds
@@ -42,6 +42,7 @@ from neo4j_queue.queue.leases import (
     Verdicts,
 )
 from neo4j_queue.queue.locks import Locks
+from neo4j_queue.queue.prices import tariff_of
 from neo4j_queue.queue.retry_failed import RetryTransaction
 from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.queue.ticks import Ticks
@@ -88,6 +89,7 @@ class EmbedQueue:
         )
         self.bounds = Bounds.of(profile_of(settings), settings.embed_job_max_crashes)
         self.ticks = Ticks(database, self.limits, clock)
+        self._tariff = tariff_of(settings)
         self._settings = settings
 
     @classmethod
@@ -180,6 +182,7 @@ class EmbedQueue:
             lock_ms=self._settings.embed_job_lock_duration_ms,
             worker=worker,
             mark=self.mark,
+            tariff=self._tariff,
             start_id=start_id or secrets.token_hex(8),
             now=self._clock(),
         )
@@ -228,7 +231,7 @@ class EmbedQueue:
 
     def _rate_budget(self) -> RateBudget:
         request_ms = self._settings.embed_request_timeout_ms
-        return RateBudget(self.limits, self.census.worker_ttl_ms, request_ms, self._clock())
+        return RateBudget(self.limits, self.census.worker_ttl_ms, request_ms, self._clock(), self._tariff)
 
     # -- the end of a lease --------------------------------------------------------------------------------
 
@@ -271,11 +274,12 @@ class EmbedQueue:
         """See `Locks.recover_stale`."""
         return self.locks.recover_stale()
 
-    def release_jobs(self, job_ids: Sequence[str]) -> list[str]:
-        """Takes running jobs back whoever holds them (an operator's act); returns the ids that were running."""
+    def release_jobs(self, job_ids: Sequence[str], tokens: Collection[str] | None = None) -> list[str]:
+        """Takes running jobs back (an operator's act) from any holder, or from the leases `tokens` only; their ids."""
+        held = None if tokens is None else sorted(tokens)
         released: list[str] = []
         for page in pages(sorted(set(job_ids)), PAGE):
-            rows = self.database.write(statement("jobs/release_jobs"), ids=page)
+            rows = self.database.write(statement("jobs/release_jobs"), ids=page, tokens=held)
             self.locks.forget_texts(row["token"] for row in rows)
             released += [row["id"] for row in rows]
         return released
@@ -367,11 +371,10 @@ class EmbedQueue:
         return health.read(self.database, self._clock())
 
     def jobs(
-        self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50
-    ) -> list[dict[str, Any]]:
+        self, *, status: str | None = None, entity_uid: str | None = None, limit: int = 50, since: int = 0
+    ) -> list[listing.Job]:
         """Jobs with all their properties, newest first: see `listing.jobs`."""
-        wanted = Status(status) if status else None
-        return listing.jobs(self.database, wanted, entity_uid, max(1, limit))
+        return listing.jobs(self.database, status, entity_uid, limit, since)
 
     def job(self, job_id: str) -> dict[str, Any] | None:
         """One job with all its properties."""

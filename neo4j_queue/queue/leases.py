@@ -170,6 +170,17 @@ class RecoveredJob:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A running job and the lease that holds it. `worker` is None until its work begins; `since`: epoch ms."""
+
+    id: str
+    entity_uid: str
+    token: str
+    worker: str | None
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
 class Worker:
     """An embed worker as the census knows it: how many batches it can run at once, how many leases it runs.
 

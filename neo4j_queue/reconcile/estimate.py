@@ -15,9 +15,9 @@ from neo4j_queue.jobs import Status
 from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.batching import Batch, Bounds, Candidate, plan
+from neo4j_queue.queue.prices import price_of
 from neo4j_queue.queue.provider_limits import ProviderReport
 from neo4j_queue.reconcile.pace import pace
-from neo4j_queue.reconcile.prices import price_of
 from neo4j_queue.settings import Settings
 
 STANDING = frozenset({Status.PENDING, Status.PROCESSING})

@@ -9,8 +9,10 @@ from dotenv import dotenv_values
 from neo4j_queue.settings import env_file
 from neo4j_queue.settings.settings import ENV_FILE, Settings
 
-# Nobody else's variables begin like this: each one is meant for us.
+# No other program's variables begin like this: each one is meant for us.
 OURS = ("EMBED_", "EMBEDDING_")
+# Close enough to the settings that begin with those, whatever the name begins with: `EMBEDING_PROVIDER`, `MBED_LANE`.
+MISSPELT = 0.9
 # In a file of settings these are meant for us too; in the environment many programs have such.
 OURS_IN_FILE = (*OURS, "NEO4J_")
 # Others use these prefixes as well: only what is nearly a setting of ours is worth a word.
@@ -35,6 +37,7 @@ def suspicious_names(
     if environment is None and file is None:
         environment, file = os.environ, _env_file()
     known = [name.upper() for name in Settings.model_fields] + ["REDIS_URL"]
+    ours_known = [name for name in known if name.startswith(OURS)]
     lines = []
     for names, ours, where in ((file or {}, OURS_IN_FILE, " (in .env)"), (environment or {}, OURS, "")):
         for name in sorted(names):
@@ -44,6 +47,8 @@ def suspicious_names(
             # The container of Neo4j takes its own settings as NEO4J_server_memory_heap_max__size.
             meant = upper.startswith(ours) and not (name.startswith("NEO4J_") and name != upper)
             if not meant and not upper.startswith(SHARED):
+                near = difflib.get_close_matches(upper, ours_known, n=1, cutoff=MISSPELT)
+                lines += [f"{name}{where} is not a setting; did you mean {near[0]}?" for _ in near]
                 continue
             # The beginning of a longer name is more likely that one than its neighbours in spelling.
             longer = sorted((each for each in known if meant and each.startswith(upper)), key=len)

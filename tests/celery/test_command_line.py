@@ -182,10 +182,16 @@ def test_usage_shows_what_a_run_asked_for(world: World, run: Run) -> None:
     assert (estimated["queued_before"], estimated["to_embed"]) == (30, 0)
     lease_and_embed(world)
     used = run("usage", "--json", EMBEDDING_PRICE_PER_MILLION_TOKENS="1000")
+    assert (used["money_usd"], used["unpriced_tokens"]) == (0, 0)
+    world.jobs_db.write("MATCH (l:EmbedLease) SET l.price = 1000.0")
+    used = run("usage", "--json")
     assert (used["requests"], used["jobs"], used["batches"], used["searches"]) == (2, 30, 2, 0)
     assert used["money_usd"] == pytest.approx(used["model_tokens"] / 1000)
     assert used["first_at"] <= used["last_at"] <= used["now"]
-    assert "30 in 2 batches" in run("usage")
+    (part,) = used["by_model"]
+    assert (part["provider"], part["model"], part["requests"]) == ("mock", "mock-256", 2)
+    assert part["price_per_million_usd"] == 1000
+    assert "30 jobs in 2 batches" in run("usage")
 
 
 def failed_job(world: World, name: str) -> str:

@@ -168,6 +168,49 @@ def test_a_misspelt_variable_of_env_file_or_environment_is_named_in_a_line_each(
     ]
 
 
+@pytest.mark.parametrize("command", [["health"], ["status"], ["doctor"], ["search", "x"]], ids=" ".join)
+def test_without_env_file_the_defaults_are_named_when_a_database_does_not_answer(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    """Only those that are defaults, and nothing once there is a `.env`. Seen to fail before there was such a line."""
+    del environment["NEO4J_URI"]
+    environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
+    expected = (
+        f"there is no .env in {environment['HOME']}; these are defaults: NEO4J_URI=bolt://127.0.0.1:7687"
+    )
+    done = run(environment, *command)
+    text = " ".join((done.stderr + done.stdout).split())
+    assert expected in text
+    assert "EMBED_JOB_DATABASE_URI=" not in text.partition(expected)[2]
+    (Path(environment["HOME"]) / ".env").write_text("EMBED_BATCH_SIZE=5\n")
+    assert "there is no .env" not in run(environment, *command).stderr
+
+
+def test_an_answer_that_is_no_silence_of_a_service_names_no_defaults(environment: dict[str, str]) -> None:
+    del environment["NEO4J_URI"]
+    assert "there is no .env" not in run(environment, "cleanup").stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"EMBEDDING_PROVIDER": "local", "NEO4J_VECTOR_DIMENSIONS": "512"}, "gives 256"),
+        ({"EMBEDDING_PROVIDER": "openai", "NEO4J_VECTOR_DIMENSIONS": "256"}, "gives 1536"),
+        (
+            {"EMBEDDING_PROVIDER": "openai", "OPENAI_EMBEDDING_MODEL": "mine"},
+            "the width of its vectors is not known",
+        ),
+    ],
+)
+def test_init_refuses_a_width_that_the_model_does_not_give(
+    environment: dict[str, str], wrong: dict[str, str], named: str
+) -> None:
+    """Before anything is made. Seen to fail: without the check it asks the databases."""
+    done = run(environment | wrong, "init")
+    assert done.returncode == 78, done.stderr
+    assert named in said(done.stderr)[0]
+
+
 def test_debug_shows_where_an_error_comes_from(environment: dict[str, str]) -> None:
     environment["EMBED_JOB_DATABASE_URI"] = "bolt://127.0.0.1:10"
     assert "Traceback" in run(environment, "--debug", "health").stderr

@@ -34,3 +34,18 @@ def test_json_has_them_escaped_and_means_the_same(capsys: pytest.CaptureFixture[
     line = capsys.readouterr().out
     assert line.rstrip("\n").isprintable()
     assert json.loads(line) == {NASTY: NASTY}
+
+
+def test_no_heading_wraps_in_a_narrow_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail with plain columns: "model" and "tokens" stand in two lines."""
+    monkeypatch.setattr(output, "PIPE_WIDTH", 40)
+    output.print_table("", ["model tokens", "entity"], [["1", "a long text that has to give way to it"]])
+    assert "model tokens" in capsys.readouterr().out
+
+
+def test_a_number_agrees_with_its_noun() -> None:
+    assert output.counted(1, "text") == "1 text"
+    assert output.counted(0, "text") == "0 texts"
+    assert output.counted(1_200, "entity", "entities") == "1,200 entities"

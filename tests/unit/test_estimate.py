@@ -7,10 +7,10 @@ import pytest
 
 from neo4j_queue.queue.batching import Bounds, Candidate, plan
 from neo4j_queue.queue.budget import RateLimits
+from neo4j_queue.queue.prices import HERE, LISTED, SET, price_of
 from neo4j_queue.queue.provider_limits import ProviderReport
 from neo4j_queue.reconcile.estimate import Planned, _Planner
 from neo4j_queue.reconcile.pace import pace
-from neo4j_queue.reconcile.prices import HERE, LISTED, SET, price_of
 from neo4j_queue.settings import Settings
 
 BOUNDS = Bounds(inputs=50, tokens=1_000)

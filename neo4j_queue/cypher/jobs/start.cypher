@@ -1,7 +1,7 @@
 // Begins the work of one lease, once: the second delivery of a message finds the lease started. The same call may
 // repeat itself, by its `start_id`: it does when the answer to its commit was lost.
 // parameters: token, ids, lock_ms, worker, start_id, mark (fingerprint of the worker's settings; null = not compared),
-//             now
+//             tariff {provider, model, price (per million tokens)}, now
 // rows:       at most one: blocked ('other settings', 'halted', 'paused', 'expired' or null), jobs [{id, entity_uid,
 //             model, version, attempts, max_attempts, est_tokens, max_batch}], probe (is the lease one?); no row: the lease is
 //             not open, or started already
@@ -21,7 +21,7 @@ WITH l, now, CASE
   WHEN l.started_at IS NULL AND l.lock_until < now THEN 'expired' END AS blocked
 CALL (l, now, blocked) {
   WITH l, now WHERE blocked IS NULL
-  SET l.started_at = now, l.start_id = $start_id, l.worker = $worker, l.lock_until = now + $lock_ms
+  SET l.started_at = now, l.start_id = $start_id, l.worker = $worker, l.lock_until = now + $lock_ms, l += $tariff
   WITH now
   UNWIND $ids AS id
   MATCH (j:EmbedJob {id: id})

@@ -1,8 +1,9 @@
-"""What a million model tokens cost. Where nobody knows, nothing is invented."""
+"""What a million model tokens cost, and what a lease notes of it. A price that is not known is not invented."""
 
 from dataclasses import dataclass
 
-from neo4j_queue.embedders import describe
+from neo4j_queue.embedders import describe, profile_of
+from neo4j_queue.errors import SettingsError
 from neo4j_queue.providers import MODELS
 from neo4j_queue.settings import Settings
 
@@ -15,7 +16,7 @@ HERE = "made on this machine"
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million model tokens, and who says so."""
+    """US dollars per million model tokens, and where the figure comes from."""
 
     per_million: float
     source: str
@@ -36,3 +37,16 @@ def price_of(settings: Settings) -> Price | None:
         return Price(0.0, HERE)
     model = MODELS.get(settings.openai_embedding_model)
     return None if model is None else Price(model.price, LISTED)
+
+
+def tariff_of(settings: Settings) -> dict[str, object]:
+    """What a lease notes when its work begins: `provider`, `model`, and `price` (US dollars per million tokens).
+
+    None = not known, as for a model whose width cannot be known. What is noted stays when settings or lists change.
+    """
+    try:
+        spec, price = describe(settings), price_of(settings)
+    except SettingsError:
+        return {"provider": None, "model": None, "price": None}
+    per_million = None if price is None else price.per_million
+    return {"provider": profile_of(settings).name, "model": spec.model, "price": per_million}
