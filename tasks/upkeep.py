@@ -153,16 +153,19 @@ def reconcile(
         return refused("reconcile", error)
     if resources.queue().displaced():
         return {"scope": scope, "skipped": "other settings are in force"}
-    if token is None and not _take(ticks.SWEEPS.format(wanted), at_most_every_s):
-        return JUST_DONE
     sweeps = resources.sweeps()
-    turn = sweeps.take_turn(wanted, token)
+    # What a person calls for is always done.
+    waits = sweeps.not_now(wanted) if token is None and at_most_every_s is not None else None
+    # A sweep that waits does not use up its turn.
+    if token is None and not waits and not _take(ticks.SWEEPS.format(wanted), at_most_every_s):
+        return JUST_DONE
+    turn = None if waits else sweeps.take_turn(wanted, token)
     if token is None:
         # Sweeps whose next turn was lost with the broker's messages, or with a worker.
         for stranded, last in sweeps.stranded():
             _go_on(RECONCILE, scope=stranded, token=last)
     if turn is None:
-        return {"scope": scope, "skipped": "under way" if token is None else "taken over"}
+        return {"scope": scope, "skipped": waits or ("under way" if token is None else "taken over")}
     if turn.done.queued:
         resources.nudge()()
     report = {"scope": scope, **asdict(turn.done)}

@@ -73,13 +73,13 @@ def enqueue(
             _named(both, names, dry_run=dry_run, json=json)
             return
         if dry_run:
-            entities = (lambda: graph.coverage().entities) if everything else None
+            entities = (lambda: graph.known().nodes) if everything else None
             cost.dry_run(both, pages(graph, scope), leave_failed=True, total=entities, json=json)
             _tell_left_out(graph, graph.without_key())
             return
         nudge = session.nudger()
         with output.progress("entities") as advance:
-            total = graph.coverage().entities if everything else None
+            total = graph.known().nodes if everything else None
 
             def seen(sweep: "Sweep") -> None:
                 advance(sweep.seen, total)

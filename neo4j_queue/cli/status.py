@@ -8,9 +8,10 @@ import typer
 from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
-    from neo4j_queue.graph import EntityGraph
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.leases import QueueStatus
+    from neo4j_queue.queue.outlook import Outlook
+    from neo4j_queue.reconcile.coverage import KnownCoverage
 
 BAD = 1
 TEMPORARY = 75
@@ -38,27 +39,33 @@ def status(
       neo4j-queue status --json | jq '.pending + .processing'
       watch -n 1 neo4j-queue status
     """
+    from neo4j_queue.queue.outlook import read
+
     with session.open_both() as both:
         state = session.in_time("the jobs database", both.queue.status)
-        coverage = _coverage(both.graph)
+        outlook = session.in_time(
+            "the jobs database", lambda: read(both.queue.database, state, both.queue.limits)
+        )
+        coverage = _coverage(both, state.unfinished)
         graph = both.graph.database if coverage is not None else None
         session.warn_of_other_workers(lambda: state.workers, both.settings, graph)
     if json:
-        output.print_json(_contract(state, coverage))
+        output.print_json(_contract(state, outlook, coverage))
     else:
-        _tell(state, coverage)
+        _tell(state, outlook, coverage)
     if coverage is None:
         raise typer.Exit(TEMPORARY)
 
 
-def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
+def _coverage(both: session.Both, unfinished: int) -> "KnownCoverage | None":
     from neo4j.exceptions import DriverError, Neo4jError
 
     from neo4j_queue.errors import TemporarilyUnavailable
     from neo4j_queue.errors.explain import explain, is_temporary
+    from neo4j_queue.reconcile.coverage import known_coverage
 
     try:
-        return asdict(session.in_time("the graph", graph.coverage))
+        return session.in_time("the graph", lambda: known_coverage(both.graph, both.queue, unfinished))
     except TemporarilyUnavailable as error:
         session.warn(f"coverage is unknown: {error}")
         session.warn_of_defaults()
@@ -71,7 +78,7 @@ def _coverage(graph: "EntityGraph") -> dict[str, int] | None:
         return None
 
 
-def _contract(state: "QueueStatus", coverage: dict[str, int] | None) -> dict[str, Any]:
+def _contract(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | None") -> dict[str, Any]:
     """The answer that programs rely on (docs/reference/cli.md); names and order are fixed."""
     return {
         "pending": state.pending,
@@ -85,11 +92,23 @@ def _contract(state: "QueueStatus", coverage: dict[str, int] | None) -> dict[str
         "halted": state.halted,
         "paused_until": output.iso(state.paused_until),
         "workers": [asdict(worker) for worker in state.workers],
-        "coverage": coverage,
+        "coverage": coverage
+        and {
+            **asdict(coverage),
+            "as_of": output.iso(coverage.as_of),
+            "compared_at": output.iso(coverage.compared_at),
+        },
+        "waiting_for": outlook.waiting_for,
+        "done_at": output.iso(outlook.done_at),
+        "limits": {
+            "used": outlook.used,
+            "limit": outlook.limit,
+            "interval_seconds": outlook.interval_ms / 1000,
+        },
     }
 
 
-def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
+def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | None") -> None:
     oldest = output.duration(state.oldest_pending_seconds)
     facts = {
         "halted": (state.halted_reason or "yes") if state.halted else None,
@@ -102,11 +121,14 @@ def _tell(state: "QueueStatus", coverage: dict[str, int] | None) -> None:
         "processing": f"{state.processing:,} ({state.started:,} started{_given_back(state)})",
         "completed": state.completed,
         "failed": f"{state.failed:,}" + (" (neo4j-queue jobs list --status failed)" if state.failed else ""),
+        "waiting for": outlook.waiting_for,
+        "done at": output.iso(outlook.done_at),
+        "requests": _requests(outlook),
     }
     output.print_facts("Jobs", facts)
     if coverage is not None:
         print()
-        output.print_facts("Entities", dict(coverage))
+        output.print_facts("Entities", _entities(coverage))
     print()
     if not state.workers:
         print("No embed worker answered lately: one is missing, or a control worker and beat, who ask.")
@@ -125,6 +147,28 @@ def _request_size(state: "QueueStatus") -> str | None:
         else "more were not answered in time; it grows again"
     )
     return f"at most {state.found_inputs:,} texts ({why})"
+
+
+def _requests(outlook: "Outlook") -> str | None:
+    if outlook.limit is None:
+        return None
+    return f"{outlook.used:,} of {outlook.limit:,} in {outlook.interval_ms / 1000:g} s"
+
+
+def _entities(coverage: "KnownCoverage") -> dict[str, object]:
+    """What is not known is said so, with what makes it known."""
+    if coverage.as_of is None:
+        how = "not known before all texts were compared: neo4j-queue enqueue --all"
+        return {"entities": coverage.entities, "fresh": how, "outbox": coverage.outbox}
+    compared = output.iso(coverage.compared_at)
+    return {
+        "entities": coverage.entities,
+        "fresh": coverage.fresh,
+        "stale": coverage.stale,
+        "missing": coverage.missing,
+        "as of": output.iso(coverage.as_of),
+        "texts compared": compared or "never; changes by other programs show after neo4j-queue enqueue --all",
+    }
 
 
 def _given_back(state: "QueueStatus") -> str:

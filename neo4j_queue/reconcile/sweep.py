@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import structlog
 
+from neo4j_queue.cypher import statement
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.graph.vectors import STEPS, Walk
@@ -79,6 +80,8 @@ def sweep(
     for step in read_ahead(walk(graph, scope)):
         done = sweep_page(graph, queue, scope, step.texts, done)
         progress(done)
+    counts = {"seen": done.seen, "fresh": done.fresh, "missing": done.missing}
+    queue.database.write(statement("sweeps/ended"), scope=scope.value, counts=counts, now=None)
     return with_left_out(graph, scope, done)
 
 

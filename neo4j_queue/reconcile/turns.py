@@ -22,6 +22,9 @@ TURN_S = 0.5
 # Some ten times what a page and the way through the broker take on a busy machine. Two sweeps at once would do no
 # harm: the older one stops at its next page.
 SILENT_MS = 30_000
+# More jobs than a fleet does in some minutes: what a sweep would add stands behind them anyway, and the next one would
+# look it up again.
+DEEP_JOBS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,20 @@ class Sweeps:
     @property
     def _database(self) -> Database:
         return self.queue.database
+
+    def not_now(self, scope: Scope) -> str | None:
+        """Why no new sweep of this scope may begin by itself now; None if one may.
+
+        What the outbox holds was asked for by somebody. The rest is only looked for while the queue is not deep, and
+        not before the last sweep has rested as long as it worked.
+        """
+        if scope is Scope.OUTBOX:
+            return None
+        if (unfinished := self.queue.status().unfinished) > DEEP_JOBS:
+            return f"{unfinished:,} jobs are in the queue already"
+        if self._database.read(statement("sweeps/at_rest"), scope=scope, now=self.now()):
+            return "at rest after the last sweep"
+        return None
 
     def take_turn(self, scope: Scope, token: str | None = None) -> Turn | None:
         """Sweeps for about half a second: a new sweep, or with the token of the turn before the rest of that one.

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 STATUS_KEYS = [
     "pending", "delayed", "processing", "started", "completed", "failed", "total", "oldest_pending_seconds",
-    "halted", "paused_until", "workers", "coverage",
+    "halted", "paused_until", "workers", "coverage", "waiting_for", "done_at", "limits",
 ]  # fmt: skip
 
 NOTHING, TEMPORARY = 1, 75
@@ -28,7 +28,10 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     answer = run("status", "--json")
     assert list(answer) == STATUS_KEYS
     assert [answer[name] for name in STATUS_KEYS[:10]] == [0] * 7 + [None, False, None]
-    assert answer["coverage"] == {"entities": 0, "fresh": 0, "stale": 0, "missing": 0}
+    counts = {"entities": 0, "fresh": 0, "stale": 0, "missing": 0, "outbox": 0, "compared_at": None}
+    assert answer["coverage"] == {**counts, "as_of": answer["coverage"]["as_of"]}
+    assert answer["coverage"]["as_of"].endswith("Z")
+    assert (answer["waiting_for"], answer["done_at"], answer["limits"]["used"]) == (None, None, 0)
     world.create(3)
     answer = run("status", "--json")
     assert (answer["pending"], answer["total"], answer["coverage"]["missing"]) == (3, 3, 3)

@@ -159,7 +159,8 @@ def test_a_sweep_that_finds_everything_queued_writes_nothing(bench: Bench) -> No
     with CountingDatabase(bench.queue.database.address) as counting:
         bench.queue.database = counting
         done = sweep.sweep(bench.graph, bench.queue, Scope.ALL)
-        assert counting.calls == 1
+        # The page, and the figures of the sweep at its end.
+        assert counting.calls == 2
     assert (done.seen, done.standing) == (30, 30)
     assert stored(bench) == before
 
@@ -233,3 +234,29 @@ def test_a_page_is_read_while_the_last_one_is_worked_on() -> None:
     assert [next(ahead), next(ahead)] == [1, 2]
     with pytest.raises(RuntimeError):
         next(ahead)
+
+
+def test_no_sweep_begins_by_itself_while_the_queue_is_deep(
+    sweeping: Sweeps, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But that of the outbox, which somebody waits for. Guard: `DEEP_JOBS`."""
+    monkeypatch.setattr(turns, "DEEP_JOBS", 2)
+    bench.create("a", "b")
+    assert sweeping.not_now(Scope.MISSING) is None
+    bench.create("c")
+    assert sweeping.not_now(Scope.MISSING) == "3 jobs are in the queue already"
+    assert sweeping.not_now(Scope.ALL) == "3 jobs are in the queue already"
+    assert sweeping.not_now(Scope.OUTBOX) is None
+
+
+def test_a_sweep_rests_as_long_as_it_worked(sweeping: Sweeps, bench: Bench) -> None:
+    """Guard: sweeps/at_rest. Without it a slow sweep of a large graph follows upon itself for ever."""
+    first = turn(sweeping.take_turn(Scope.ALL))
+    bench.skip(20)
+    sweeping.clock = lambda: 0.0
+    assert turn(sweeping.take_turn(Scope.ALL, first.token)).token is None
+    bench.skip(19)
+    assert sweeping.not_now(Scope.ALL) == "at rest after the last sweep"
+    assert sweeping.not_now(Scope.MISSING) is None
+    bench.skip(1)
+    assert sweeping.not_now(Scope.ALL) is None

@@ -1,0 +1,82 @@
+"""How much of the graph is said to be fresh: what is known, since when, and what is not known."""
+
+import pytest
+
+from neo4j_queue.graph.entities import Coverage
+from neo4j_queue.reconcile import coverage
+from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
+from neo4j_queue.reconcile.sweep import Scope, sweep
+from neo4j_queue.reconcile.turns import Sweeps
+from tests.pipeline.conftest import Bench
+
+
+def known(bench: Bench) -> KnownCoverage:
+    return known_coverage(bench.graph, bench.queue, bench.queue.status().unfinished)
+
+
+def counts(found: KnownCoverage) -> tuple[int, int | None, int | None, int | None]:
+    return (found.entities, found.fresh, found.stale, found.missing)
+
+
+def edit_by_another_program(bench: Bench, *names: str) -> None:
+    bench.graph.database.write(
+        "MATCH (n:Entity) WHERE n.name IN $names SET n.observations = ['edited']", names=list(names)
+    )
+
+
+def test_a_small_graph_is_counted_now(bench: Bench) -> None:
+    bench.create("a", "b")
+    bench.step()
+    bench.graph.database.write("CREATE (:Entity {name: 'c'})")
+    found = known(bench)
+    assert counts(found) == (3, 2, 0, 1)
+    assert found.as_of is not None
+    assert (found.compared_at, found.outbox) == (None, 0)
+
+
+def test_jobs_for_changed_texts_count_as_stale(bench: Bench) -> None:
+    """Another program has changed the texts, a sweep has found it and queued them: they are known to be stale. Guard:
+    `unfinished`; without it they are shown as fresh."""
+    bench.create("a", "b", "c")
+    bench.step()
+    edit_by_another_program(bench, "a", "b")
+    assert counts(known(bench)) == (3, 3, 0, 0), "not known yet"
+    assert known(bench).compared_at is None, "and it is said that nobody has compared them"
+    sweep(bench.graph, bench.queue, Scope.ALL)
+    found = known(bench)
+    assert counts(found) == (3, 1, 2, 0)
+    assert found.compared_at is not None
+    bench.step()
+    assert counts(known(bench)) == (3, 3, 0, 0)
+
+
+def test_of_a_large_graph_the_figures_of_the_last_sweep_are_shown_with_their_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No figure is shown before there was one. Guard: `COUNTED_NOW`; counting walks over all entities."""
+    monkeypatch.setattr(coverage, "COUNTED_NOW", 2)
+    monkeypatch.setattr(bench.graph, "coverage", lambda: pytest.fail("it counted"))
+    bench.create("a", "b", "c")
+    bench.step()
+    assert known(bench) == KnownCoverage(3, None, None, None, None, None, 0)
+    edit_by_another_program(bench, "a")
+    bench.graph.database.write("CREATE (:Entity {name: 'd'})")
+    sweep(bench.graph, bench.queue, Scope.MISSING)
+    assert known(bench).as_of is None, "that one has compared no text"
+    sweeps = Sweeps(bench.graph, bench.queue, clock=lambda: 0.0, now=lambda: bench.clock.now)
+    sweeps.take_turn(Scope.ALL)
+    found = known(bench)
+    assert counts(found) == (4, 2, 1, 1)
+    assert found.as_of == found.compared_at == bench.clock.now
+    bench.step()
+    assert counts(known(bench)) == (4, 2, 1, 1), "those of that time, and its time beside them"
+
+
+def test_what_the_server_knows_agrees_with_a_count(bench: Bench) -> None:
+    bench.create("a", "b")
+    bench.step()
+    bench.create("c")
+    bench.graph.database.write("MATCH (n:Entity {name: 'a'}) SET n.validTo = 1")
+    known = bench.graph.known()
+    assert (known.nodes, known.outbox) == (3, 1)
+    assert bench.graph.coverage() == Coverage(entities=2, fresh=1, stale=0, missing=1)
