@@ -66,6 +66,33 @@ def test_kill_9_of_a_pool_process(make_world: MakeWorld, provider: ProviderServe
     all_embedded(world, 40)
 
 
+@pytest.mark.parametrize("whom", ["worker", "pool process"])
+def test_what_a_killed_worker_held_is_back_long_before_its_lock_runs_out(
+    make_world: MakeWorld, provider: ProviderServer, whom: str
+) -> None:
+    """A worker that runs again under its name, or one that lost a pool process, says that it executes nothing.
+
+    Guard: `locks.take_back_orphans` in `upkeep.heartbeat`. Without it the jobs wait for their lock, here five minutes.
+    """
+    world = make_world(provider, EMBED_JOB_LOCK_DURATION_MS="300000")
+    control = world.celery.control()
+    world.celery.beat()
+    worker = world.celery.embed(concurrency=1)
+    provider.close_gate()
+    world.create(20)
+    provider.wait_for(waiting=1)
+    if whom == "worker":
+        worker.kill()
+        world.celery.launch(worker.name, "worker", "-Q", "embed", "-c", "1", "-n", worker.name)
+    else:
+        for child in worker.children():
+            os.kill(child, signal.SIGKILL)
+    provider.open_gate()
+    all_embedded(world, 20)
+    assert {job["crashes"] for job in world.jobs()} == {1}
+    assert control.events("stale_jobs_recovered")
+
+
 def test_kill_9_of_beat_and_of_the_control_worker(make_world: MakeWorld, provider: ProviderServer) -> None:
     """Neither keeps anything of the queue, so there is no guard to take away; without the new ones it stands still."""
     world = make_world(provider)
@@ -216,10 +243,11 @@ def test_heartbeats_extend_what_runs_and_nothing_else(
     """
     world = make_world(
         provider,
-        EMBED_REQUEST_TIMEOUT_MS="9000",
-        EMBED_JOB_START_DEADLINE_MS="10000",
-        EMBED_JOB_LOCK_DURATION_MS="20000",
-        EMBED_JOB_HEARTBEAT_INTERVAL_MS="1000",
+        EMBED_REQUEST_TIMEOUT_MS="25000",
+        EMBED_JOB_START_DEADLINE_MS="26000",
+        EMBED_JOB_LOCK_DURATION_MS="50000",
+        # A lock is extended when it lasts for less than two of these, so here after 0.2 s. The test sends two.
+        EMBED_JOB_HEARTBEAT_INTERVAL_MS="24900",
     )
     world.celery.control()
     world.celery.beat()
@@ -237,14 +265,15 @@ def test_heartbeats_extend_what_runs_and_nothing_else(
             )
             return {row["worker"]: row["until"] for row in found}
 
-        def two_heartbeats() -> None:
+        def heartbeat() -> None:
             before = locks()[alive.name]
-            wait_until(lambda: locks()[alive.name] >= before + 2000, within_s=8, what="two heartbeats")
+            world.celery.program("from tasks.app import app; app.send_task('tasks.upkeep.heartbeat')")
+            wait_until(lambda: locks()[alive.name] > before, within_s=8, what="a heartbeat")
 
         assert locks().keys() == names
-        two_heartbeats()  # the one that was under way when the worker died is over
+        heartbeat()  # the one that was under way when the worker died is over
         last_of_dead = locks()[dead.name]
-        two_heartbeats()
+        heartbeat()
         assert locks()[dead.name] == last_of_dead
 
 

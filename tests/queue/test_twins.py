@@ -10,7 +10,7 @@ from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.lease import REACH, TWINS_RUN
 from neo4j_queue.queue.leases import Lease, Spent, Verdicts
 from tests.queue.interleaving import mutated, plant
-from tests.queue.scenery import MODEL, Clock, all_jobs, leased, make_jobs, running, the_lease
+from tests.queue.scenery import MODEL, Clock, all_jobs, leased, make_jobs, request, running, the_lease
 
 MakeQueue = Callable[..., EmbedQueue]
 
@@ -195,3 +195,16 @@ def test_what_was_saved_stands_on_the_lease(queue: EmbedQueue, jobs_db: Database
     queue.settle(work.token, verdicts, spent=Spent(1, 10, 5, inputs=1, saved=1))
     node = the_lease(jobs_db, work.token)
     assert (node["requests"], node["inputs"], node["saved"]) == (1, 1, 1)
+
+
+def test_a_crowd_of_one_text_does_not_hold_up_another_priority(
+    make_queue: MakeQueue, jobs_db: Database, clock: Clock
+) -> None:
+    """More of them are due than a transaction looks at. Fails with `REACH` 1: the second look finds the crowd alone."""
+    queue = make_queue(embed_batch_size=2)
+    make_jobs(jobs_db, 100, priorities=1, priority=1, version="same")
+    clock.advance(2_000)
+    (lower,) = queue.enqueue(request(0, priority=0))
+    running(queue)
+    (lease,) = leased(queue).leases
+    assert lease.job_ids == (lower.id,)
