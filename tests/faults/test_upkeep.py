@@ -1,8 +1,11 @@
 """Upkeep that takes long: it is not ended for that, and nothing else waits for it."""
 
+import threading
+
 import redis
 from celery import Celery
 
+from tasks.nudge import SWEEP_AFTER_S
 from tests.celery.conftest import SHORT, MakeWorld
 from tests.provider import ProviderServer
 from tests.waiting import wait_until
@@ -72,3 +75,70 @@ def test_leases_lost_with_redis_are_back_in_time_while_sweeps_are_called(
         within_s=BACK_S,
         what="the jobs of the lost messages are done",
     )
+
+
+def test_a_sweep_goes_on_while_leases_are_asked_for_without_a_pause(make_world: MakeWorld) -> None:
+    """More requests for leases wait than a control worker can serve, for as long as the sweep takes.
+
+    Guard: `broker.serve_last`. Without it no turn but the first is taken until the requests end.
+    """
+    world = make_world()
+    control = world.celery.control(concurrency=1)
+    world.graph_db.write("UNWIND range(1, $count) AS n CREATE (:Entity {name: 'g' + n})", count=SOME)
+    with redis.Redis.from_url(world.environment["CELERY_BROKER_URL"]) as broker:
+        app = Celery(broker=world.environment["CELERY_BROKER_URL"])
+        app.send_task("tasks.dispatch.lease_batch", queue="kept")
+        (request,) = broker.lrange("kept", 0, -1)
+        request = request.replace(b'"routing_key": "kept"', b'"routing_key": "control"')
+        ended = threading.Event()
+
+        def flood() -> None:
+            while not ended.wait(0.05):
+                if (few := 50 - broker.llen("control")) > 0:
+                    broker.lpush("control", *[request] * few)
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        try:
+            app.send_task("tasks.upkeep.reconcile", args=("missing",), queue="control")
+            done = wait_until(
+                lambda: [line for line in control.events("reconcile_done") if line["scope"] == "missing"],
+                within_s=90,
+                what="the sweep is over",
+            )
+            assert broker.llen("control") > 10, "requests wait all the time"
+        finally:
+            ended.set()
+            thread.join()
+            broker.delete("control")
+    assert done[0]["seen"] == SOME
+
+
+# Two or more turns.
+SOME = 6_000
+
+
+DEFERS = """
+import time
+from tasks.client import open_graph
+with open_graph() as graph:
+    (result,) = graph.create_entities([{"name": "e0", "observations": ["deferred"]}])
+    assert result.job is None
+    time.sleep(SWEEP_AFTER_S + 2)
+"""
+
+
+def test_what_was_deferred_is_swept_at_once(make_world: MakeWorld) -> None:
+    """The jobs database is out of reach of one application; no beat, whose sweep would come within five minutes.
+
+    Guard: `sweep_what_was_deferred`.
+    """
+    world = make_world()
+    world.celery.control()
+    world.celery.embed()
+    wait_until(lambda: world.queue.census.workers(), within_s=20, what="the workers are there")
+    here = world.celery.environment
+    world.celery.environment = {**here, "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:9"}
+    world.celery.program(f"SWEEP_AFTER_S = {SWEEP_AFTER_S}" + DEFERS, within_s=60)
+    world.drained(within_s=30)
+    assert world.all_fresh(1)

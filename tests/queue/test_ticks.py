@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Spent, Verdicts, Worker
 from neo4j_queue.queue.ticks import CLEANUP, HEARTBEAT, MISSING_MS
+from tasks import census, resources, upkeep
 from tests.queue.interleaving import Race
 from tests.queue.scenery import Clock, failures, requests, running
 
@@ -77,6 +80,29 @@ def test_the_next_moment_is_the_nearest_end_of_a_pause_a_back_off_or_a_window(
     assert ticks.next_moment_ms() is None, "beat asks every second"
     clock.advance(MISSING_MS + 1)
     assert ticks.next_moment_ms() == queue.limits.window_ms - 4_000 - MISSING_MS - 1
+
+
+def test_a_recovery_waits_for_the_heartbeat_that_was_missed(
+    queue: EmbedQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No control worker for longer than a lock, while a batch runs; then a recovery is the first thing that one finds.
+
+    Guard: the heartbeat in `recover_stale`. Without it the batch is taken from its worker, and a crash is charged.
+    """
+    monkeypatch.setattr(resources, "queue", lambda: queue)
+    monkeypatch.setattr(resources, "nudge", lambda: lambda: None)
+    queue.enqueue(requests(2))
+    run = running(queue, "w1")
+    answer = {"w1": {"slots": 1, "leases": {run.token: list(run.ids)}, "up_ms": 1_000_000}}
+    monkeypatch.setattr(census.app.control, "broadcast", lambda *_, **__: [answer])
+    clock.advance(100_001)
+    assert upkeep.recover_stale() == {"recovered": 0, "failed": 0}
+    assert queue.status().started == 2
+    answer["w1"]["leases"] = {}
+    clock.advance(100_001)
+    assert upkeep.recover_stale()["recovered"] + queue.status().pending >= 2, (
+        "its worker does not run it any more"
+    )
 
 
 def test_a_silence_is_told_when_it_begins_and_when_it_has_doubled(queue: EmbedQueue, clock: Clock) -> None:
