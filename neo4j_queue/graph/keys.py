@@ -1,6 +1,6 @@
 """Entities whose key cannot name them."""
 
-from neo4j_queue.cypher import statement
+from neo4j_queue.cypher import quote, statement
 from neo4j_queue.database import Database
 
 
@@ -15,7 +15,11 @@ def without_key(graph: Database, label: str, key: str, *, among: str | None = No
 
 def left_out(count: int, label: str, key: str) -> str:
     """The line about so many entities that can never be embedded, and what to do about it."""
+    node, named = f"(n:{quote(label)})", f"n.{quote(key)}"
+    text = f"toStringOrNull({named})"
+    # The number itself stays, since other programs may look for it.
+    value = f"CASE WHEN {text} > '' THEN {text} ELSE randomUUID() END"
     return (
         f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector: "
-        f"give them one, such as MATCH (n:{label}) SET n.uid = toString(n.{key}) with EMBED_ENTITY_KEY=uid"
+        f"give them one, such as MATCH {node} SET n.uid = {value} with EMBED_ENTITY_KEY=uid"
     )

@@ -8,7 +8,7 @@ import pytest
 from neo4j_queue.checks.graph_names import SAMPLE, strangers
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.keys import left_out
+from neo4j_queue.graph.keys import left_out, without_key
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.settings import Settings
@@ -124,4 +124,16 @@ def test_where_every_key_is_a_text_the_count_is_zero(graph: EntityGraph) -> None
 def test_the_line_says_how_many_why_and_what_to_do() -> None:
     line = left_out(1234, "Book", "id")
     assert line.startswith("1,234 :Book without a text in `id`")
-    assert "MATCH (n:Book) SET n.uid = toString(n.id) with EMBED_ENTITY_KEY=uid" in line
+    assert "MATCH (n:`Book`) SET n.uid = " in line
+    assert line.endswith(" with EMBED_ENTITY_KEY=uid")
+
+
+def test_the_advice_about_keys_that_are_no_texts_works(graph_db: Database) -> None:
+    """Seen failing with `toString` alone: nodes without the key stayed without one."""
+    graph_db.write("CREATE (:Book {id: 7}), (:Book {id: 2.5}), (:Book {id: ''}), (:Book), (:Book {id: [1]})")
+    line = left_out(5, "Book", "id")
+    graph_db.write(line.partition("such as ")[2].partition(" with EMBED")[0])
+    assert without_key(graph_db, "Book", "uid") == 0
+    found = graph_db.read("MATCH (n:Book) RETURN count(DISTINCT n.uid) AS keys, collect(n.uid) AS all")[0]
+    assert found["keys"] == 5
+    assert {"7", "2.5"} <= set(found["all"])
