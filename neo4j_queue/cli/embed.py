@@ -118,10 +118,10 @@ def _refuse_before_init(both: session.Both) -> None:
 
 
 def _tell_left_out(graph: "EntityGraph", count: int) -> None:
-    from neo4j_queue.graph.keys import left_out
+    from neo4j_queue.graph.keys import in_short
 
     if count:
-        session.warn(left_out(count, graph.label, graph.key))
+        session.warn(f"{in_short(count, graph.label, graph.key)} (neo4j-queue doctor: what to do)")
 
 
 def _refuse_blank(names: Sequence[str]) -> None:

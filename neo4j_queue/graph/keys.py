@@ -20,6 +20,11 @@ def left_out(count: int, label: str, key: str) -> str:
     # The number itself stays, since other programs may look for it.
     value = f"CASE WHEN {text} > '' THEN {text} ELSE randomUUID() END"
     return (
-        f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector: "
+        f"{in_short(count, label, key)}: "
         f"give them one, such as MATCH {node} SET n.uid = {value} with EMBED_ENTITY_KEY=uid"
     )
+
+
+def in_short(count: int, label: str, key: str) -> str:
+    """The line without what to do about it, for commands that people repeat."""
+    return f"{count:,} :{label} without a text in `{key}` (it is missing, empty, or a number) will never get a vector"

@@ -43,7 +43,7 @@ from neo4j_queue.queue.leases import (
 )
 from neo4j_queue.queue.locks import Locks
 from neo4j_queue.queue.prices import tariff_of
-from neo4j_queue.queue.retry_failed import RetryTransaction
+from neo4j_queue.queue.retry_failed import RetryTransaction, failed_ids
 from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.queue.ticks import Ticks
 from neo4j_queue.settings import Settings
@@ -294,16 +294,16 @@ class EmbedQueue:
     ) -> int:
         """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id; how many."""
         wanted = {"category": category, "reason": reason, "status": status}
-        named = None if ids is None else sorted(set(ids))
-        retried = looked_at = 0
-        while limit is None or retried < limit:
-            size = PAGE if limit is None else min(PAGE, limit - retried)
-            page = None if named is None else named[looked_at : looked_at + size]
-            retrying = RetryTransaction(wanted, page, size, self._clock())
-            looked, done = self.database.transaction(retrying.run)
-            looked_at += looked
-            retried += done
-            if looked < size:
+        found = failed_ids(self.database, wanted) if ids is None else iter([sorted(set(ids))])
+        retried = 0
+        for some in found:
+            looked_at = 0
+            while looked_at < len(some) and (limit is None or retried < limit):
+                size = PAGE if limit is None else min(PAGE, limit - retried)
+                page = some[looked_at : looked_at + size]
+                retried += self.database.transaction(RetryTransaction(wanted, page, self._clock()).run)
+                looked_at += size
+            if limit is not None and retried >= limit:
                 break
         return retried
 

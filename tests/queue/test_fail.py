@@ -7,10 +7,19 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, retry_failed
 from neo4j_queue.queue.leases import Failure
 from neo4j_queue.settings import Settings
-from tests.queue.scenery import Clock, all_jobs, failures, request, requests, running
+from tests.queue.scenery import (
+    Clock,
+    CountingDatabase,
+    all_jobs,
+    failures,
+    make_jobs,
+    request,
+    requests,
+    running,
+)
 
 OVERLOADED = Fault(
     category=ErrorCategory.TRANSIENT,
@@ -155,3 +164,21 @@ def test_failed_jobs_are_queued_again_by_category_reason_status_id_and_limit(
         assert job["available_at"] == clock.now
         left = [n for n in job if n.startswith("error") or n in ("failure_reason", "processed_at", "outcome")]
         assert left == []
+
+
+def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
+    queue: EmbedQueue, jobs_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: `failed_ids` goes on where it stood. Without it each page reads again all that does not match."""
+    monkeypatch.setattr(retry_failed, "STEPS", 10)
+    for n in range(10):
+        make_jobs(jobs_db, 10, first=10 * n, status="failed", error_status=400, processed_at=1_000 + n)
+    make_jobs(jobs_db, 25, first=100, status="failed", error_status=503, processed_at=2_000)
+    with CountingDatabase(jobs_db.address) as counting:
+        queue.database = counting
+        assert queue.retry_failed(status=503, limit=20) == 20
+        # Eleven steps of two looks, and the retry.
+        assert counting.calls == 23
+    assert queue.retry_failed(status=503) == 5, "all of one moment are found"
+    assert queue.retry_failed() == 100
+    assert queue.retry_failed() == 0

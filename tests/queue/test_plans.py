@@ -203,6 +203,7 @@ BOUNDED = [
     "jobs/requeue",
     "jobs/status",
     "jobs/failed",
+    "jobs/failed_until",
     "jobs/retry_failed",
     "jobs/list_by_entity",
     "jobs/list_ended",
