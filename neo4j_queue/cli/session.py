@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import typer
 
-from neo4j_queue.cli import output
+from neo4j_queue.cli import driver, output
 
 if TYPE_CHECKING:
     from neo4j_queue.database import Database
@@ -47,6 +47,7 @@ def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) 
 
     `warn_of_names`: warn of each variable that looks like a setting and is none.
     """
+    driver.load()
     from neo4j_queue import log
     from neo4j_queue.settings import Role, Settings
     from neo4j_queue.settings.unknown_names import suspicious_names
@@ -75,6 +76,7 @@ def open_databases(settings: "Settings") -> Iterator[tuple["Database", "Database
 @contextmanager
 def open_jobs() -> Iterator[tuple["Database", "Settings"]]:
     """The jobs database alone."""
+    driver.load()
     from neo4j_queue.database import Database
 
     settings = load_settings()
@@ -85,6 +87,7 @@ def open_jobs() -> Iterator[tuple["Database", "Settings"]]:
 @contextmanager
 def open_queue(*, needs_retention: bool = False) -> Iterator["EmbedQueue"]:
     """The queue, for commands that need no graph."""
+    driver.load()
     from neo4j_queue.database import Database
     from neo4j_queue.queue import EmbedQueue
 
@@ -105,6 +108,7 @@ class Both:
 @contextmanager
 def open_both() -> Iterator[Both]:
     """The graph, which enqueues into the queue, and the queue."""
+    driver.load()
     from neo4j_queue.graph import EntityGraph
     from neo4j_queue.queue import EmbedQueue
 

@@ -111,7 +111,7 @@ def _contract(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage
 def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | None") -> None:
     oldest = output.duration(state.oldest_pending_seconds)
     facts = {
-        "halted": (state.halted_reason or "yes") if state.halted else None,
+        "halted": _halted(state),
         "paused": f"until {output.iso(state.paused_until)}: {state.pause_reason}"
         if state.paused_until
         else None,
@@ -135,6 +135,11 @@ def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | N
         return
     rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
     output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
+
+
+def _halted(state: "QueueStatus") -> str | None:
+    since = output.iso(state.halted_at)
+    return f"since {since}: {state.halted_reason} (`neo4j-queue resume` ends it)" if state.halted else None
 
 
 def _request_size(state: "QueueStatus") -> str | None:

@@ -348,6 +348,7 @@ class EmbedQueue:
             oldest_pending_seconds=None if oldest is None else (row["now"] - oldest) / 1000,
             halted=control.halted,
             halted_reason=control.halted_reason,
+            halted_at=control.halted_at if control.halted else None,
             paused_until=control.paused_until if control.paused else None,
             pause_reason=control.pause_reason if control.paused else None,
             workers=tuple(self.census.workers()),

@@ -225,6 +225,7 @@ class QueueStatus:
     workers: tuple[Worker, ...]
     locked_seconds: float | None = None
     now: int = 0
+    halted_at: int | None = None
     found_inputs: int | None = None
     inputs_refused: bool = False
 

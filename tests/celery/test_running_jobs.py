@@ -1,5 +1,6 @@
 """Running jobs as an operator sees them: who holds them, since when, and how to take them back."""
 
+from neo4j_queue.cli.output import iso
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.queue import listing
 from tests.celery.conftest import MakeWorld, Run, World
@@ -80,6 +81,17 @@ def test_no_orphan_is_found_where_no_worker_can_be_asked(world: World, run: Run)
         CELERY_BROKER_URL="redis://127.0.0.1:9/0",
     )
     assert world.queue.status().processing == 2
+
+
+def test_a_halted_queue_says_since_when_and_how_to_go_on(world: World, run: Run) -> None:
+    """Seen to fail before: the reason stood there alone."""
+    world.queue.halt("no key")
+    halted_at = world.queue.control.state().halted_at
+    assert halted_at is not None
+    line = next(line for line in run("status").splitlines() if line.startswith("halted"))
+    assert (
+        line.split(maxsplit=1)[1].strip() == f"since {iso(halted_at)}: no key (`neo4j-queue resume` ends it)"
+    )
 
 
 def test_jobs_are_listed_since_a_time(world: World, run: Run) -> None:

@@ -108,6 +108,26 @@ def test_help_loads_no_driver_no_celery_and_no_tables(environment: dict[str, str
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
+def test_status_loads_no_arrays_and_no_celery(environment: dict[str, str]) -> None:
+    """Seen to fail with a plain import of the driver, which takes numpy along."""
+    program = (
+        "import sys\nfrom neo4j_queue.cli import app\n"
+        "try:\n    app(['status'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'pandas', 'celery', 'kombu', 'redis', 'openai', 'neo4j'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))\n"
+        "import numpy, neo4j"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "loaded: ['neo4j']"
+
+
 @pytest.mark.parametrize("command", [["health"], ["status"], ["init"], ["repair", "x"]], ids=" ".join)
 def test_a_database_that_is_down_is_exit_code_75_in_one_line(
     command: list[str], environment: dict[str, str]

@@ -40,7 +40,7 @@ def test_no_heading_wraps_in_a_narrow_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail with plain columns: "model" and "tokens" stand in two lines."""
-    monkeypatch.setattr(output, "PIPE_WIDTH", 40)
+    monkeypatch.setattr(output, "PIPE_WIDTH", 24)
     output.print_table("", ["model tokens", "entity"], [["1", "a long text that has to give way to it"]])
     assert "model tokens" in capsys.readouterr().out
 
