@@ -200,7 +200,7 @@ def test_what_was_saved_stands_on_the_lease(queue: EmbedQueue, jobs_db: Database
 def test_a_crowd_of_one_text_does_not_hold_up_another_priority(
     make_queue: MakeQueue, jobs_db: Database, clock: Clock
 ) -> None:
-    """More of them are due than a transaction looks at. Fails with `REACH` 1: the second look finds the crowd alone."""
+    """More of them are due than a transaction looks at. Fails without the second look in `LeaseTransaction._due`."""
     queue = make_queue(embed_batch_size=2)
     make_jobs(jobs_db, 100, priorities=1, priority=1, version="same")
     clock.advance(2_000)
