@@ -19,7 +19,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
 from neo4j_queue.errors.explain import explain
-from neo4j_queue.graph.keys import left_out, without_key
+from neo4j_queue.graph.keys import SAMPLE, left_out, without_key_of
 from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.schema.graph_schema import GraphSchema
@@ -280,8 +280,9 @@ def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
 def _entities(graph: Database, settings: Settings) -> list[Finding]:
     lines = graph_names.strangers(graph, settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
-    if count := without_key(graph, label, key):
-        lines.append(left_out(count, label, key))
+    count, all_of_them = without_key_of(graph, label, key)
+    if count:
+        lines.append(left_out(count, label, key) + ("" if all_of_them else f" (of the first {SAMPLE:,})"))
     lines += graph_names.unusable(graph, settings)
     return [Finding("entities", Grade.WARNING, line) for line in lines]
 

@@ -8,7 +8,7 @@ import pytest
 from neo4j_queue.checks.graph_names import SAMPLE, strangers
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.keys import left_out, without_key
+from neo4j_queue.graph.keys import left_out, without_key, without_key_of
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.settings import Settings
@@ -119,6 +119,17 @@ def test_where_every_key_is_a_text_the_count_is_zero(graph: EntityGraph) -> None
     assert graph.without_key() == 0
     graph.create_entities([{"name": "a"}, {"name": "b"}])
     assert (graph.without_key(), graph.without_key(pending=True)) == (0, 0)
+
+
+@pytest.mark.usefixtures("keyless")
+def test_a_person_who_waits_gets_the_count_of_the_first_entities(
+    graph: EntityGraph, graph_db: Database
+) -> None:
+    """`doctor` on a graph of millions. Guard: the bound; the exact count walks over the whole index of the key."""
+    assert without_key_of(graph_db, "Entity", "name") == (graph.without_key(), True)
+    count, all_of_them = without_key_of(graph_db, "Entity", "name", 2)
+    assert count <= 2
+    assert not all_of_them
 
 
 def test_the_line_says_how_many_why_and_what_to_do() -> None:
