@@ -11,6 +11,7 @@ from neo4j_queue.embedders import open_embedder
 from neo4j_queue.mock_provider import error
 from tasks.nudge import INTERVAL_S
 from tests.celery.conftest import MakeWorld
+from tests.celery_processes import READY_S
 from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
@@ -226,3 +227,36 @@ def test_every_log_line_is_json_and_names_no_text(make_world: MakeWorld) -> None
     for process in (control, embed, beat):
         wait_until(process.lines, within_s=10, what=f"lines of {process.name}, each of which parses")
         assert "text of e" not in process.log.read_text(encoding="utf-8")
+
+
+def test_the_slots_of_an_autoscaled_worker_are_the_most_that_its_pool_grows_to(
+    make_world: MakeWorld, provider: ProviderServer
+) -> None:
+    """Also from none. Guard: `census.slots_of`. Without it two batches ran at most, or none at all (celery#3240)."""
+    world = make_world(provider, EMBED_BATCH_SIZE="1")
+    world.celery.control()
+    arguments = ("worker", "-Q", "embed", "--autoscale=3,0", "-n", "scaled@test")
+    worker = world.celery.launch("scaled@test", *arguments)
+    assert worker.wait_ready(READY_S)
+    (known,) = wait_until(world.queue.census.workers, within_s=30, what="the census knows it")
+    assert known.slots == 3
+    with provider.held():
+        world.create(12)
+        world.celery.call("call", "tasks.dispatch.lease_batch")
+        provider.wait_for(waiting=3)
+    world.drained(within_s=DRAIN_S)
+
+
+def test_a_rate_limit_of_celery_is_refused_for_batches_and_for_nothing_else(make_world: MakeWorld) -> None:
+    """Guard: `tasks.limits`. Without it batches waited in the worker until their leases had run out (celery#8119)."""
+    world = make_world()
+    worker = world.celery.embed(concurrency=1)
+    limit = ("control", "rate_limit")
+    refused = world.celery.call(*limit, "tasks.embed.embed_batch", "12/m")
+    assert "EMBEDDING_RATE_LIMIT_TOKENS" in refused.stdout + refused.stderr
+    (line,) = worker.events("rate_limit_refused")
+    assert line["rate_limit"] == "12/m"
+    for task, rate in (("tasks.embed.embed_batch", "0"), ("tasks.upkeep.cleanup", "1/m")):
+        taken = world.celery.call(*limit, task, rate)
+        assert "rate limit" in taken.stdout + taken.stderr
+    assert len(worker.events("rate_limit_refused")) == 1

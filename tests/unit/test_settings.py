@@ -13,7 +13,7 @@ from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.settings import Role, Settings
 from neo4j_queue.settings.readers import without_password
-from neo4j_queue.settings.settings import PROFILE_NAMES, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
+from neo4j_queue.settings.settings import GRACE_MAX_MS, PROFILE_NAMES, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
 
 ENV_EXAMPLE = Path(__file__).parents[2] / ".env.example"
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
@@ -158,6 +158,13 @@ def test_compose_passes_every_setting_on() -> None:
     """What its header says of `.env` is true of each of them."""
     passed = re.findall(r"^    ([A-Z][A-Z0-9_]+):", COMPOSE.read_text(), re.MULTILINE)
     assert sorted(passed) == sorted(name.upper() for name in Settings.model_fields)
+
+
+def test_a_container_is_given_more_time_than_the_longest_grace() -> None:
+    """Failed with 30 s for both: what had not finished got no time to be given back."""
+    worker = COMPOSE.read_text().partition("\nx-worker:")[2].partition("\nservices:")[0]
+    (seconds,) = re.findall(r"stop_grace_period: (\d+)s", worker)
+    assert int(seconds) * 1000 >= GRACE_MAX_MS + 10_000
 
 
 def test_env_example_is_valid_and_shows_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
