@@ -235,7 +235,7 @@ logger.info("the_last")
 @pytest.mark.parametrize("key", ["entity_name", "event", "error", "names", "stack"])
 def test_no_value_steers_a_terminal(key: str) -> None:
     """Failed for every key but `names`, a list: an entity's name could set the title of the window."""
-    steering = "'\\x1b]0;owned\\x07 \\x9b31m'"
+    steering = "'\\x1b]0;owned\\x07\\x9b31m'"
     values = {"event": "", "names": f", names=[{steering}]"}.get(key, f", {key}={steering}")
     event = steering if key == "event" else "'an_event'"
     said = run(f"log.info({event}{values})", log_format="console")
