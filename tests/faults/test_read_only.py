@@ -30,6 +30,7 @@ def test_commands_and_the_doctor_say_that_nothing_is_written(
     processes = [world.celery.control(), world.celery.embed(), world.celery.beat()]
     world.create(5)
     world.drained(within_s=60)
+    wait_until(lambda: not world.queue.ticks.ages().beat_is_missing, within_s=60, what="beat ticks")
     before = services.jobs._config
     services.jobs._config = replace(before, neo4j_settings={**before.neo4j_settings, **READ_ONLY})
     services.jobs.restart()
