@@ -69,7 +69,7 @@ def test_the_size_of_a_write_does_not_follow_that_of_the_request(
 def test_an_entity_that_is_locked_holds_up_no_other(make_bench: MakeBench) -> None:
     """One wait for the lock, then the others are written, and the locked one stands back with its vector in memory.
 
-    Seen failing before: every worker rested, all 300 were given back, and paid for again.
+    Seen failing before: the whole batch waited for a minute, until the server ended the other transaction.
     """
     bench = make_bench(embed_batch_size=300)
     bench.pipeline = Pipeline(
