@@ -111,7 +111,7 @@ def test_a_lock_that_is_not_named_is_found_by_halves(
 def test_an_import_that_holds_everything_is_waited_for_a_bounded_time(
     make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is judged, and the batch ends after a few waits however many entities are held."""
+    """No job is judged, and the batch ends after a few waits however many entities are held."""
     monkeypatch.setattr("neo4j_queue.graph.vectors.WRITE_TIMEOUT_S", 0.5)
     monkeypatch.setattr("neo4j_queue.pipeline.graph_calls.WRITE_NUMBERS", 256 * 4)
     bench = make_bench()
