@@ -105,7 +105,7 @@ def _refuse_giving_up(jobs: "Database", mark: str, *, force: bool) -> None:
 
 
 def _refuse_mistakes(graph: "Database", settings: "Settings", *, yes: bool) -> None:
-    """A typing error would make a constraint and indexes over what no node has, which nobody removes."""
+    """Refuses names that look like mistakes: they would make a constraint and indexes over what no node has."""
     from neo4j_queue.checks.graph_names import mistakes
     from neo4j_queue.errors import SettingsError
 
