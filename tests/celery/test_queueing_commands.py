@@ -106,7 +106,7 @@ def test_a_dry_run_says_what_every_selection_would_cost_and_queues_nothing(world
     world.graph_db.write("MATCH (n:Entity) WHERE n.name <> 'own1' SET n.description = 'some words'")
     blank = run("enqueue", "--all", "--dry-run", EMBED_TEXT_PROPERTIES="description")
     assert re.search(r"to queue +45 *\n", blank)
-    assert re.search(r"blank +1 texts: their jobs will fail without a request *\n", blank)
+    assert re.search(r"blank +1 text: their jobs will fail without a request *\n", blank)
     assert re.search(r"to embed +44 *\n", blank)
     one = run("repair", "own1", "--dry-run", "--json", EMBED_TEXT_PROPERTIES="description")
     assert (one["to_queue"], one["blank"], one["to_embed"]) == (1, 1, 0)
