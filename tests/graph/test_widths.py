@@ -8,7 +8,7 @@ import pytest
 from neo4j_queue.checks.graph_names import unusable
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.entity_graph import Change, VectorWrite
+from neo4j_queue.graph.entity_graph import Change, Coverage, VectorWrite
 from neo4j_queue.names import VectorProperty
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.sweep import Scope, sweep
@@ -93,7 +93,6 @@ def test_a_damaged_vector_is_copied_to_nobody(graph: EntityGraph, damaged: Calla
 def test_another_vector_property_is_used_throughout(
     graph_db: Database, settings: Settings, graph: EntityGraph, vector_for: Callable[[int], list[float]]
 ) -> None:
-    """Seen failing with `embedding` spelt in any of the statements: it would be there, or missing."""
     two = VectorProperty("v2", "v2_model", "v2_hash", "v2_at", "v2_truncated")
     other = EntityGraph(graph_db, graph.recipe, "m2", dimensions=256, vector=two)
     graph.create_entities([{"name": "a"}])
@@ -106,7 +105,8 @@ def test_another_vector_property_is_used_throughout(
     assert not graph.read_texts(["a"])[0].fresh
     assert other.read_wanted({"a": [text.version]})[0].known
     assert other.copies([text.content_hash]) == {text.content_hash: vector_for(0)}
-    assert (other.coverage().fresh, graph.coverage().missing) == (1, 1)
+    assert other.coverage() == Coverage(entities=1, fresh=1, stale=0, missing=0)
+    assert graph.coverage() == Coverage(entities=1, fresh=0, stale=0, missing=1)
     assert [page.uid for page in graph.get_entities_without_embeddings()] == ["a"]
     assert other.get_entities_without_embeddings() == []
     assert "v2" not in other.get_entity("a").properties
