@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.chaos_audit import Audit, audit
-from benchmarks.chaos_faults import WAITS_FOR_LOCK, Chaos, Fault
+from benchmarks.chaos_faults import LIBFAKETIME, SKEWED, WAITS_FOR_LOCK, Chaos, Fault, faketime_library
 from benchmarks.chaos_world import PAGE, POLL_S, SETTINGS, World
 from benchmarks.report import Report, Table, Target, console
 from benchmarks.stage import Say, open_stage
@@ -86,6 +86,8 @@ def _run(world: World, jobs: int, faults: int, seed: int, say: Say) -> tuple[Rep
     report.tables += [_violations(found), _recovery(chaos.done), _inputs(found, jobs, seconds)]
     report.targets += _targets(chaos.done)
     report.notes += [f"seed {seed}; {seconds:.0f} s", *found.examples]
+    if faketime_library() is None:
+        report.notes.append(f"LEFT OUT: {SKEWED}: no {LIBFAKETIME} here (Debian: apt-get install faketime)")
     late = [fault.kind for fault in chaos.done if fault.idle_ms is None]
     report.notes += [f"nothing was completed within {BACK_S:.0f} s after: {kind}" for kind in late]
     return report, found.good and not late

@@ -50,11 +50,14 @@ def audit(world: World, faults: Sequence[Fault], clock_offset_ms: float) -> Audi
     found = Audit()
     jobs = world.queue.database.read(JOBS)
     with_job = {row["uid"] for row in jobs}
-    found.count("jobs lost", sorted(world.versions.keys() - with_job))
+    wrong = list(_wrong_vectors(world))
+    lost = world.versions.keys() - with_job
+    # After the return of an older copy an entity that was embedded before needs no job.
+    found.count("jobs lost", sorted(lost & set(wrong) if world.put_backs else lost))
     found.count("jobs not ended", [r["uid"] for r in jobs if r["status"] not in ("completed", "failed")])
     found.count("jobs failed", [f"{r['uid']} ({r['reason']})" for r in jobs if r["status"] == "failed"])
     found.count("leases still open", ["open"] * world.queue.database.read(OPEN_LEASES)[0]["n"])
-    found.count("vectors that are missing or not their text's", list(_wrong_vectors(world)))
+    found.count("vectors that are missing or not their text's", wrong)
     found.count("deleted entities that came back", _present(world, sorted(world.deleted)))
     journal = world.provider.journal
     failing = Counter(_uid(text) for request in journal if request.status != 200 for text in request.inputs)

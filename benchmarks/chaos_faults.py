@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -20,6 +21,12 @@ FREEZE_S = 3.0
 # How long a supervisor takes to start again what died, at most.
 AWAY_S = 2.0
 EDITED, DELETED = 200, 20
+# A clock that is off by this much makes every message expire whose life is counted by the clocks of two hosts.
+CLOCK_OFF_S = 5
+# So many jobs are completed between the copy of the jobs database and its return: none of them is in the copy.
+SINCE_COPY = 1_000
+COPY_WITHIN_S = 60.0
+LIBFAKETIME = "libfaketimeMT.so.1"
 
 
 @dataclass(slots=True)
@@ -49,10 +56,11 @@ class Chaos:
     done: list[Fault] = field(default_factory=list)
 
     def order(self, count: int) -> Iterator[str]:
-        """So many kinds: each comes once before any comes twice."""
+        """So many kinds: each comes once before any comes twice. Those that this machine cannot do are left out."""
+        possible = [kind for kind in KINDS if kind != SKEWED or faketime_library() is not None]
         kinds: list[str] = []
         while len(kinds) < count:
-            kinds += self.random.sample(list(KINDS), len(KINDS))
+            kinds += self.random.sample(possible, len(possible))
         yield from kinds[:count]
 
     def strike(self, kind: str) -> Fault:
@@ -126,6 +134,31 @@ class Chaos:
         self.world.services.graph.kill()
         self.world.services.graph.start()
 
+    def put_back_jobs(self) -> None:
+        """The jobs database as it was a thousand completed jobs ago: a backup that was restored while all work on."""
+        jobs = self.world.services.jobs
+        jobs.stop()
+        copy = self.world.copy_of(jobs)
+        jobs.start()
+        self.world.wait_for_completed(SINCE_COPY, COPY_WITHIN_S)
+        jobs.stop()
+        self.world.put_back(jobs, copy)
+        jobs.start()
+
+    def skew_clock(self) -> None:
+        """One process is started again with a clock that is off, and keeps it to the end of the run."""
+        process = self.world.process(self.random.choice(["control", "beat", "embed0"]))
+        off_s = self.random.choice([-CLOCK_OFF_S, CLOCK_OFF_S])
+        process.kill()
+        process.environment = {
+            **process.environment,
+            "LD_PRELOAD": str(faketime_library()),
+            "FAKETIME": f"{off_s:+d}s",
+            # Deadlines and rests are not of the wall clock.
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        self.world.start(process.name)
+
     # -- the provider --------------------------------------------------------------------------------------
 
     def provider_500(self) -> None:
@@ -155,6 +188,16 @@ class Chaos:
         self.world.double_messages()
 
 
+PUT_BACK = "jobs database put back to an older copy"
+SKEWED = f"a process with its clock {CLOCK_OFF_S} s off"
+
+
+def faketime_library() -> Path | None:
+    """The library that gives a process another clock (Debian: package `faketime`), if it is here."""
+    found = sorted(Path("/usr/lib").glob(f"*/faketime/{LIBFAKETIME}"))
+    return found[0] if found else None
+
+
 KINDS: dict[str, Callable[[Chaos], Any]] = {
     "kill -9 of a pool process": Chaos.kill_child,
     "kill -9 of an embed worker": Chaos.kill_worker,
@@ -171,6 +214,8 @@ KINDS: dict[str, Callable[[Chaos], Any]] = {
     "entities edited": Chaos.edit,
     "entities deleted": Chaos.delete,
     "messages doubled": Chaos.double_messages,
+    PUT_BACK: Chaos.put_back_jobs,
+    SKEWED: Chaos.skew_clock,
 }
 # What may cost an answer that was paid for: the process that held it died, or the graph was away for too long.
 LOSES_ANSWERS = frozenset(
@@ -179,10 +224,9 @@ LOSES_ANSWERS = frozenset(
         "kill -9 of an embed worker",
         "jobs database killed and started",
         "graph database killed and started",
+        PUT_BACK,
     }
 )
-
-
 # Work that had started when its worker died waits for its lock; everything else for the start deadline at most.
 WAITS_FOR_LOCK = frozenset({"kill -9 of a pool process", "kill -9 of an embed worker"})
 

@@ -1,10 +1,12 @@
 """What a chaos run disturbs: services, workers, the provider, and the entities that are written meanwhile."""
 
 import random
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from neo4j.exceptions import DriverError, Neo4jError
@@ -13,7 +15,7 @@ from benchmarks.stage import Stage
 from neo4j_queue.database import Database
 from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.local_services import LocalServices
+from neo4j_queue.local_services import LocalServices, Neo4jServer
 from neo4j_queue.local_services.celery_processes import CeleryProcess, CeleryProcesses, ProcessLostError
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
@@ -26,6 +28,8 @@ PAGE = 200
 STOP_TIMEOUT_S = 30.0
 READY_S = 120.0
 POLL_S = 0.1
+# What makes up a Neo4j server's state: its stores and their transaction logs.
+STORED = ("data", "tx")
 # Short leases, so that a lost worker's jobs come back within the run; many attempts, for the provider's faults are
 # meant to be survived.
 SETTINGS = {
@@ -67,6 +71,8 @@ class World:
     versions: dict[str, int] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     died: list[str] = field(default_factory=list)
+    # How often the jobs database was put back: entities embedded before may have no job any more.
+    put_backs: int = 0
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -140,6 +146,37 @@ class World:
             if code is not None:
                 self.died.append(f"{process.name} ended with {code}")
                 process.start()
+
+    # -- copies of a database ------------------------------------------------------------------------------
+
+    def copy_of(self, server: Neo4jServer) -> Path:
+        """A copy of what a stopped server has stored."""
+        copy = self.stage.directory / f"copy-of-{server.name}"
+        shutil.rmtree(copy, ignore_errors=True)
+        for folder in STORED:
+            shutil.copytree(server.directory / folder, copy / folder)
+        return copy
+
+    def put_back(self, server: Neo4jServer, copy: Path) -> None:
+        """Gives a stopped server what it had stored at the time of the copy."""
+        for folder in STORED:
+            shutil.rmtree(server.directory / folder)
+            shutil.copytree(copy / folder, server.directory / folder)
+        self.put_backs += 1
+
+    def wait_for_completed(self, count: int, within_s: float) -> None:
+        """Returns when so many jobs more are completed, or after `within_s` seconds."""
+        before, deadline = self.status(), time.monotonic() + within_s
+        while before is None and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+            before = self.status()
+        wanted = (before.completed if before else 0) + count
+        while time.monotonic() < deadline:
+            now = self.status()
+            if now is not None and (now.completed >= wanted or not now.unfinished):
+                return
+            self.restart_dead()
+            time.sleep(POLL_S)
 
     # -- the entities --------------------------------------------------------------------------------------
 
