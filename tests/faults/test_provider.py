@@ -80,11 +80,15 @@ def test_an_outage_fails_no_job_and_costs_a_handful_of_requests(
     status = world.drained(within_s=90)
     assert (status.completed, status.failed) == (3_000, 0)
     during = [request for request in provider.journal if down < request.at < up]
-    probes = [request for request in during if len(request.inputs) == 1]
+    single = [request for request in during if len(request.inputs) == 1]
+    batches = len(during) - len(single)
     refused = [request for request in provider.journal if request.status == fault.status]
-    assert len(during) - len(probes) <= 5 + 2 * SLOTS, "those in flight at the start"
-    assert len(probes) <= 2, "a probe after five seconds, and after ten"
-    assert charged(world) <= BATCH * (len(refused) - len(probes)), "nobody was charged for a probe"
+    charging = [request for request in refused if len(request.inputs) > 1]
+    assert batches <= 5 + 2 * SLOTS, "those in flight at the start"
+    assert len(single) <= 2 + batches, (
+        "a probe after five seconds, and after ten; a sibling for each failed batch"
+    )
+    assert charged(world) <= BATCH * len(charging), "no job was charged for a probe or a sibling"
     after = [request for request in provider.journal if request.at > up]
     assert after[0].at - up < 10, "a probe finds out within ten seconds"
     assert max(len(request.inputs) for request in after) == BATCH, "the batch size is unchanged"

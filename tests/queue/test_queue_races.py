@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import pytest
+from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
@@ -371,13 +372,19 @@ def test_what_waits_for_the_clean_up_finds_nothing_left(
 ) -> None:
     """Two beats; a retry of what is just being removed. Guard: the second look at the status under the lock.
 
-    Neo4j lets a statement go on with a node that is gone once its lock is free, and its properties are null.
+    Neo4j lets a statement go on with a node that is gone once its lock is free, and its properties are null. Without
+    the guard the clean-up counts it again, and the retry fails: it takes a label off a node that is gone.
     """
     name = "jobs/retry_failed" if act == "retry" else "retention/remove"
     plant(monkeypatch, NO_APOC | ({} if guarded else {name: judged_before_lock(name)}))
     queue.enqueue(request())
     fail_for_good(queue)
     clock.advance(8 * DAY_MS)
-    done = race(lambda q: q.cleanup(), lambda q: q.retry_failed() if act == "retry" else q.cleanup().removed)
+    try:
+        done = race(
+            lambda q: q.cleanup(), lambda q: q.retry_failed() if act == "retry" else q.cleanup().removed
+        )
+    except Neo4jError as error:
+        done = error.code
     assert (done == 0) is guarded
     assert all_jobs(jobs_db) == {}
