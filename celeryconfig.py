@@ -101,7 +101,7 @@ event_queue_expires = 60
 
 # The schedule keeps no state worth keeping: everything it fires is idempotent. In memory it cannot be found corrupted
 # after an unclean stop, as a schedule file can (celery#9951). And it stops ticking into a queue that no worker empties.
-beat_scheduler = "tasks.ticks:BoundedScheduler"
+beat_scheduler = "tasks.beat_scheduler:BoundedScheduler"
 beat_max_loop_interval = 1
 
 
