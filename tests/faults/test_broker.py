@@ -270,7 +270,8 @@ def test_a_message_delivered_again_and_after_its_lease_went_elsewhere(
 
     Guard: `started_at IS NULL` in jobs/start. Without it a copy starts the lease again.
     """
-    world = make_world(provider)
+    # The lease is given before the worker starts, which takes longer than the short deadline of these tests.
+    world = make_world(provider, EMBED_JOB_START_DEADLINE_MS="60000", EMBED_JOB_LOCK_DURATION_MS="120000")
     world.create(1)
     (lease,) = world.queue.lease("test", batches=1).leases
     message = ("tasks.embed.embed_batch", "--args", f'["{lease.token}", ["{lease.job_ids[0]}"]]')
