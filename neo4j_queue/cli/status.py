@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import driver, output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.queue import EmbedQueue
@@ -39,6 +39,7 @@ def status(
       neo4j-queue status --json | jq '.pending + .processing'
       watch -n 1 neo4j-queue status
     """
+    driver.load()
     from neo4j_queue.queue.outlook import read
 
     with session.open_both() as both:

@@ -24,10 +24,10 @@ class ControlState:
     pause_reason: str | None
     trouble: str | None
     trouble_rounds: int
-    refused_inputs: int | None
-    refused_inputs_at: int | None
-    slow_inputs: int | None
-    slow_inputs_at: int | None
+    refused_inputs: int | None = None
+    refused_inputs_at: int | None = None
+    slow_inputs: int | None = None
+    slow_inputs_at: int | None = None
     now: int
 
     @property

@@ -31,7 +31,7 @@ def test_a_process_with_other_settings_does_not_start(world: World, role: str, p
     in_force.put(world.jobs_db, own(world).replace(f"{part}:", f"{part}:0"))
     arguments = {"worker": ["worker", "-c", "1", "-n", "other@test"], "beat": ["beat"]}[role]
     process = world.celery.launch(f"other-{role}", *arguments)
-    assert process.process.wait(READY_S) == EX_CONFIG, process.log.read_text()[-3000:]
+    assert process.wait(READY_S) == EX_CONFIG, process.log.read_text()[-3000:]
     (line,) = (each["problem"] for each in process.events("boot_refused"))
     assert f"({part} differ)" in line
     assert "neo4j-queue init" in line

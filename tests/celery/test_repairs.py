@@ -66,7 +66,7 @@ def test_what_nothing_can_come_of_is_refused_in_a_line(make_world: MakeWorld) ->
     assert wait_until(refused, within_s=30, what="three refusals") == {
         "force_generate_embedding": "Entity not found: No One",
         "retry_failed": "category: one of TRANSIENT, PERMANENT, CRITICAL, not BAD",
-        "resume": "too many positional arguments: resume()",
+        "resume": "halt: true or false, not now",
     }
     assert "Traceback" not in control.log.read_text(encoding="utf-8")
 

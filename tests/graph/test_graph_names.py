@@ -43,9 +43,9 @@ def test_settings_that_the_graph_knows_and_an_empty_graph_give_no_line(
     graph_db.write("CREATE (:Other)")
     graph_db.autocommit("CREATE CONSTRAINT bok IF NOT EXISTS FOR (n:Bok) REQUIRE n.isbn IS UNIQUE")
     try:
-        assert books(embed_entity_label="Bok", embed_entity_key="isbn") == [
-            "EMBED_ENTITY_LABEL=Bok: no node of the graph has this label"
-        ]
+        # The server remembers each label that it ever had: another one may be named as near.
+        (line,) = books(embed_entity_label="Bok", embed_entity_key="isbn")
+        assert line.startswith("EMBED_ENTITY_LABEL=Bok: no node of the graph has this label")
     finally:
         graph_db.autocommit("DROP CONSTRAINT bok")
 

@@ -18,6 +18,7 @@ from neo4j_queue.jobs import JobRequest, Outcome
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.budget import FAIR_EVERY
 from neo4j_queue.queue.leases import Completion, Failure, LeasedJob, RecoveredJob, Verdicts
+from neo4j_queue.queue.locks import HEAL_MS
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import Race
 from tests.queue.machine_steps import ACTS, KEYS, STEP, Step
@@ -34,6 +35,7 @@ RULES = Rules(
     base_delay_ms=1_000,
     max_delay_ms=60_000,
     retention_ms=7 * DAY_MS,
+    heal_ms=HEAL_MS,
     fair_every=FAIR_EVERY,
 )
 SETTINGS: dict[str, Any] = {
@@ -59,7 +61,8 @@ CYPHER 5
 MATCH (c:QueueControl)
 RETURN coalesce(c.halted, false) AS halted,
   COLLECT { MATCH (j:EmbedJob) RETURN j {.id, key: j.entity_uid, .priority, .available_at, .status, .attempts, .crashes,
-    .lease_token, .lock_owner, .lock_until, .started_at, .processed_at, .outcome, .failure_reason, .error_category}
+    .lease_token, .lock_owner, .lock_until, .started_at, .processed_at, .outcome, .failure_reason, .error_category,
+    .crashed_at}
   } AS jobs,
   COLLECT { MATCH (l:EmbedLease) RETURN l {.token, .owner, .left, .lock_until, open: coalesce(l.open, false),
     .started_at, .finished_at} } AS leases,

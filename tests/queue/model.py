@@ -23,6 +23,8 @@ class Rules:
     base_delay_ms: int
     max_delay_ms: int
     retention_ms: int
+    # So long after its last crash a job has none any more.
+    heal_ms: int
     # Every n-th lease transaction may begin with any priority.
     fair_every: int
 
@@ -38,6 +40,7 @@ class Job:
     status: str = "pending"
     attempts: int = 0
     crashes: int = 0
+    crashed_at: int | None = None
     lease_token: str | None = None
     lock_owner: str | None = None
     lock_until: int | None = None
@@ -62,6 +65,7 @@ class Job:
         self.pending()
         self.available_at = now
         self.attempts = self.crashes = 0
+        self.crashed_at = None
         self.processed_at = self.outcome = self.failure_reason = self.error_category = None
 
     def _let_go(self, keep_start: bool = False) -> None:
@@ -278,7 +282,7 @@ class QueueModel:
 
     def _fail(self, job: Job, category: str) -> None:
         job.attempts += 1
-        job.crashes = 0
+        job.crashes, job.crashed_at = 0, None
         job.error_category = category
         if category == "PERMANENT" or job.attempts >= self.rules.max_attempts:
             job.ended("failed", self.now)
@@ -297,7 +301,10 @@ class QueueModel:
             if job.status != "processing" or job.lock_until is None or job.lock_until >= self.now:
                 continue
             recovered[job.id] = job.started_at is not None
-            job.crashes += recovered[job.id]
+            if job.crashed_at is not None and job.crashed_at < self.now - self.rules.heal_ms:
+                job.crashes = 0
+            if recovered[job.id]:
+                job.crashes, job.crashed_at = job.crashes + 1, self.now
             if recovered[job.id] and job.crashes > self.rules.max_crashes:
                 job.ended("failed", self.now)
                 job.failure_reason = "worker_lost"
