@@ -24,11 +24,11 @@ class ControlState:
     pause_reason: str | None
     trouble: str | None
     trouble_rounds: int
+    now: int
     refused_inputs: int | None = None
     refused_inputs_at: int | None = None
     slow_inputs: int | None = None
     slow_inputs_at: int | None = None
-    now: int
 
     @property
     def found_inputs(self) -> int | None:
