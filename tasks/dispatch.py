@@ -8,6 +8,7 @@ from celery import Task
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue.budget import OTHER_SETTINGS
 from neo4j_queue.queue.leases import Lease, LeaseResult
 from tasks import broker, census, deployment, resources
 from tasks.app import app
@@ -23,6 +24,13 @@ SHARE_EVERY_S = 3.0
 # The moment that was read is past when a message sent then arrives.
 MARGIN_S = 0.05
 
+# Until a person acts, nothing is leased here: said at once and every five minutes.
+TELL_EVERY_S = 300.0
+LEFT_BEHIND = (
+    "neo4j-queue init put other settings in force than this worker has, so it does no work: restart it with those, "
+    "or run neo4j-queue init with its own"
+)
+
 log = get_logger()
 
 
@@ -30,6 +38,7 @@ class _Process:
     """What this process remembers from one lease task to the next."""
 
     shared_at = float("-inf")
+    displaced_told_at = float("-inf")
     queue_was_away = False
 
 
@@ -65,6 +74,9 @@ def _lease_all(owner: str, *, beat: bool) -> dict[str, Any]:
         result = _lease(owner)
         leases += result.leases
         published += publish(result.leases)
+    if result.reason == OTHER_SETTINGS and time.monotonic() - _Process.displaced_told_at >= TELL_EVERY_S:
+        _Process.displaced_told_at = time.monotonic()
+        log.warning("other_settings_in_force", problem=LEFT_BEHIND)
     done = {
         "leases": len(leases),
         "published": published,

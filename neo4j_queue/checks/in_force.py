@@ -18,7 +18,8 @@ WAY_OUT = "put right what differs in .env, or put these settings in force with `
 
 def read(jobs: Database) -> str | None:
     """The fingerprint in force; None while there is none."""
-    return _in_force(jobs, None, replace=False)
+    row = the_row(jobs.read(statement("control/look_in_force")))
+    return None if row["in_force"] is None else str(row["in_force"])
 
 
 def adopt(jobs: Database, mark: str) -> str:
@@ -66,6 +67,6 @@ def check(jobs: Database, mark: str) -> None:
         raise SettingsError([line])
 
 
-def _in_force(jobs: Database, mark: str | None, *, replace: bool) -> str | None:
+def _in_force(jobs: Database, mark: str, *, replace: bool) -> str | None:
     row = the_row(jobs.write(statement("control/in_force"), mark=mark, replace=replace))
     return None if row["in_force"] is None else str(row["in_force"])

@@ -80,7 +80,9 @@ def init(
                     schema.migrate_graph(graph, settings, progress=built, remake=yes),
                 ]
             if all(report.ok for report in reports):
+                before = in_force.read(jobs)
                 in_force.put(jobs, mark)
+                _tell_in_force(settings, graph, jobs, before, mark)
         for line in strangers(graph, settings):
             session.warn(line)
     if json:
@@ -91,17 +93,35 @@ def init(
         raise typer.Exit(CONFIGURATION)
 
 
+def _tell_in_force(
+    settings: "Settings", graph: "Database", jobs: "Database", before: str | None, mark: str
+) -> None:
+    """What a change of the settings in force means for what runs already."""
+    from neo4j_queue.checks.fingerprint import differing
+    from neo4j_queue.queue import EmbedQueue
+
+    if parts := [] if before is None else differing(before, mark):
+        session.warn(
+            f"these settings are in force now, with another {', '.join(parts)} than before: workers and beat that "
+            "run with those do no work until they are restarted"
+        )
+        session.warn_of_other_workers(EmbedQueue(jobs, settings).census.workers, settings, graph)
+
+
 def _refuse_giving_up(jobs: "Database", mark: str, *, force: bool) -> None:
     from neo4j_queue.checks import in_force
     from neo4j_queue.errors import SettingsError
     from neo4j_queue.schema import check_jobs
 
     # Before its first `init` a jobs database has no settings in force, and no index to look for jobs by.
-    if force or check_jobs(jobs).version is None:
+    if check_jobs(jobs).version is None:
         return
     line = in_force.replacing(jobs, mark)
-    if line is not None:
+    if line is None:
+        return
+    if not force:
         raise SettingsError([line])
+    session.warn("jobs that wait under the settings before are given up: they end without a vector")
 
 
 def _refuse_mistakes(graph: "Database", settings: "Settings", *, yes: bool) -> None:

@@ -93,6 +93,7 @@ def open_queue(*, needs_retention: bool = False) -> Iterator["EmbedQueue"]:
 
     settings = load_settings(needs_retention=needs_retention)
     with EmbedQueue(Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S), settings) as queue:
+        refuse_old_schema(queue.database)
         yield queue
 
 
@@ -119,6 +120,18 @@ def open_both() -> Iterator[Both]:
             settings, queue.enqueue, database=graph_database, book_query=queue.book_query
         )
         yield Both(settings, graph, queue)
+
+
+def refuse_old_schema(jobs: "Database") -> None:
+    """Raises `SettingsError` for a jobs database of an older program: its figures would be wrong without a word."""
+    from neo4j_queue.errors import SettingsError
+    from neo4j_queue.schema.jobs import JOBS_SCHEMA_VERSION, version
+
+    found = version(jobs)
+    if found is not None and found < JOBS_SCHEMA_VERSION:
+        name = jobs.address.database
+        needed = f"version {JOBS_SCHEMA_VERSION} is needed: run neo4j-queue init"
+        raise SettingsError([f"the jobs database {name} has schema version {found}; {needed}"])
 
 
 def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) -> T:

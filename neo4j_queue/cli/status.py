@@ -43,6 +43,7 @@ def status(
     from neo4j_queue.queue.outlook import read
 
     with session.open_both() as both:
+        session.in_time("the jobs database", lambda: session.refuse_old_schema(both.queue.database))
         state = session.in_time("the jobs database", both.queue.status)
         outlook = session.in_time(
             "the jobs database", lambda: read(both.queue.database, state, both.queue.limits)
@@ -198,23 +199,26 @@ def health(
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
-    from neo4j_queue.checks import fingerprint
+    from neo4j_queue.checks import fingerprint, in_force
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.health import observed
+    from neo4j_queue.queue.outlook import DISPLACED, displaced
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
         queue = EmbedQueue(jobs, settings)
+        session.in_time("the jobs database", lambda: session.refuse_old_schema(jobs))
         window = session.in_time("the jobs database", queue.health)
         status = session.in_time("the jobs database", queue.status)
         unwritable = session.in_time("the jobs database", queue.unwritable)
+        left_behind = displaced(status, session.in_time("the jobs database", lambda: in_force.read(jobs)))
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
         broker = _broker_trouble(settings.celery_broker_url)
         missing = (
             _missing(queue, settings.celery_broker_url) if broker is None and status.unfinished else None
         )
     workers = len(status.workers)
-    split = fingerprint.split(status.workers)
+    split = f"no work is done: it waits for {DISPLACED}" if left_behind else fingerprint.split(status.workers)
     found = observed(
         window,
         unfinished=status.unfinished,

@@ -1,6 +1,6 @@
 """What callers may write: keys, properties and types that the graph can hold. A refusal names the entry."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neo4j_queue.cypher import NAME_MAX
@@ -13,6 +13,8 @@ from neo4j_queue.wellformed import is_well_formed
 KEY_BYTES = 8_000
 # Of what is quoted in a message.
 SHOWN = 80
+# The server's whole numbers.
+WHOLE_MIN, WHOLE_MAX = -(2**63), 2**63 - 1
 
 
 def checked_key(value: Any, key: str) -> str:
@@ -45,11 +47,44 @@ def check_properties(uid: str, properties: Mapping[str, Any]) -> None:
     for name, value in properties.items():
         if not isinstance(name, str) or not name or "\0" in name or not is_well_formed(name):
             raise ValueError(f"entity {_shown(uid)}: {_shown(name)} cannot be the name of a property")
-        texts = value if isinstance(value, list | tuple) else (value,)
-        if not all(is_well_formed(text) for text in texts if isinstance(text, str)):
-            raise ValueError(
-                f"entity {_shown(uid)}: `{name}` holds half of a character, which cannot be stored"
-            )
+        if problem := _unstorable(value):
+            raise ValueError(f"entity {_shown(uid)}: `{name}` {problem}, which cannot be stored")
+
+
+def checked_observations(name: str, observations: Sequence[str]) -> list[str]:
+    """The observations as a list. Raises ValueError for one text alone, and for what is no text."""
+    if isinstance(observations, str) or not all(isinstance(each, str) for each in observations):
+        raise ValueError(
+            f"entity {_shown(name)}: observations are a list of texts, not {_shown(observations)}"
+        )
+    found = list(observations)
+    check_properties(name, {"observations": found})
+    return found
+
+
+def checked_limit(limit: int) -> int:
+    """Raises ValueError for a limit below 1."""
+    if limit < 1:
+        raise ValueError(f"limit={limit}: 1 or more")
+    return limit
+
+
+def _unstorable(value: Any) -> str | None:
+    """Why a property cannot have this value; None if it can, as far as is known here."""
+    several = isinstance(value, list | tuple)
+    items = value if several else (value,)
+    if any(
+        isinstance(item, Mapping | set | frozenset) or (several and isinstance(item, list)) for item in items
+    ):
+        return "holds a map, a set or a list in a list"
+    if any(isinstance(item, str) and not is_well_formed(item) for item in items):
+        return "holds half of a character"
+    if any(isinstance(item, int) and not WHOLE_MIN <= item <= WHOLE_MAX for item in items):
+        return "holds a whole number of more than 64 bits"
+    kinds = {type(item) for item in items}
+    if len(kinds) > 1 and kinds != {int, float}:
+        return f"is a list of several kinds ({', '.join(sorted(kind.__name__ for kind in kinds))})"
+    return None
 
 
 def check_type(relation: Relation) -> None:

@@ -11,7 +11,14 @@ from neo4j import ManagedTransaction
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders import describe
 from neo4j_queue.errors import EntityNotFound
-from neo4j_queue.graph.accepted import check_name, check_properties, check_type, checked_key
+from neo4j_queue.graph.accepted import (
+    check_name,
+    check_properties,
+    check_type,
+    checked_key,
+    checked_limit,
+    checked_observations,
+)
 from neo4j_queue.graph.booking import BookQuery
 from neo4j_queue.graph.entities import (
     Change,
@@ -167,7 +174,7 @@ class EntityGraph(EntityVectors):
         handed over, as after a write of this class. Returns one result for each that is there, in the order of the
         keys given; `job` is None where nothing is to be done. One transaction for each 500 keys.
         """
-        wanted = list(dict.fromkeys(names))
+        wanted = list(dict.fromkeys([names] if isinstance(names, str) else names))
         for name in wanted:
             check_name(name)
         touched: dict[str, EntityResult] = {}
@@ -179,19 +186,19 @@ class EntityGraph(EntityVectors):
 
     def add_observations(self, name: str, observations: Sequence[str]) -> list[str]:
         """Appends those observations that the entity has not yet, and returns them. Raises EntityNotFound."""
-
-        check_properties(name, {"observations": list(observations)})
+        given = checked_observations(name, observations)
 
         def added(there: list[str]) -> list[str]:
-            return [each for each in dict.fromkeys(observations) if each not in there]
+            return [each for each in dict.fromkeys(given) if each not in there]
 
         return self._observe(name, added, lambda there, new: there + new)
 
     def delete_observations(self, name: str, observations: Sequence[str]) -> list[str]:
         """Removes these observations, and returns those that were there. Raises EntityNotFound."""
+        given = checked_observations(name, observations)
 
         def removed(there: list[str]) -> list[str]:
-            return [each for each in there if each in observations]
+            return [each for each in there if each in given]
 
         return self._observe(name, removed, lambda there, gone: [each for each in there if each not in gone])
 
@@ -232,7 +239,7 @@ class EntityGraph(EntityVectors):
         """The entities nearest in meaning to the query, best first.
 
         `embed` makes the query's vector, by default the model of the settings. Raises ValueError for a blank
-        query, and whatever the provider or the vector index raises.
+        query and a limit below 1, and whatever the provider or the vector index raises.
         """
         embed = embed or self._embed
         if embed is None or not query.strip():
@@ -240,7 +247,7 @@ class EntityGraph(EntityVectors):
                 "the query is blank" if embed else "nothing to embed the query with: give `embed`"
             )
         found = VectorSearch(self.database, self.model, self.vector_index, self.label, self.key, self.vector)
-        return found.nearest(embed(query), limit)
+        return found.nearest(embed(query), checked_limit(limit))
 
     # --- Writing, inside one transaction -----------------------------------------------------------------
 
@@ -343,8 +350,10 @@ class EntityGraph(EntityVectors):
                 properties["entityType"] = entity.entity_type
             if entity.observations is not None:
                 properties["observations"] = list(entity.observations)
-        else:
+        elif isinstance(entity, Mapping):
             properties = dict(entity)
+        else:
+            raise ValueError(f"an entity is an EntityInput or a map of properties, not {entity!r:.80}")
         uid = checked_key(properties.pop(self.key, None), self.key)
         check_properties(uid, properties)
         return uid, properties

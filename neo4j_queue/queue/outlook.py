@@ -9,6 +9,8 @@ from neo4j_queue.queue.leases import QueueStatus
 
 # Two minutes hold some batches under every usual limit, and few enough leases to read in milliseconds.
 LATELY_MS = 120_000
+# `neo4j-queue init` with other settings leaves the workers behind that run already.
+DISPLACED = "workers with the settings in force: restart those that run, or run `neo4j-queue init` with their settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +33,25 @@ def read(database: Database, status: QueueStatus, limits: RateLimits, *, now: in
     )
     used_up = limits.requests is not None and row["used"] >= limits.requests
     return Outlook(
-        waiting_for(status, used_up=used_up),
-        _done_at(status, row["jobs"], row["since"], row["now"]),
+        waiting_for(status, used_up=used_up, in_force=row["in_force"]),
+        None
+        if displaced(status, row["in_force"])
+        else _done_at(status, row["jobs"], row["since"], row["now"]),
         row["used"],
         limits.requests,
         limits.interval_ms,
     )
 
 
-def waiting_for(status: QueueStatus, *, used_up: bool) -> str | None:
+def displaced(status: QueueStatus, in_force: str | None) -> bool:
+    """True if every worker runs with other settings than those in force: none of them does any work then."""
+    marks = [worker.fingerprint for worker in status.workers]
+    return (
+        in_force is not None and bool(marks) and all(mark is not None and mark != in_force for mark in marks)
+    )
+
+
+def waiting_for(status: QueueStatus, *, used_up: bool, in_force: str | None = None) -> str | None:
     """What must happen before further jobs are embedded; `used_up`: no request is left in this interval."""
     if not status.unfinished:
         return None
@@ -49,6 +61,8 @@ def waiting_for(status: QueueStatus, *, used_up: bool) -> str | None:
         return f"the end of the pause ({status.pause_reason or 'no reason given'})"
     if not status.workers:
         return "an embed worker"
+    if displaced(status, in_force):
+        return DISPLACED
     if used_up:
         return "the rate limit"
     if not status.pending and not status.processing:

@@ -53,7 +53,8 @@ def test_a_worker_that_was_left_behind_by_init_ends_no_job(world: World, run: Ru
     wait_until(world.queue.census.workers, within_s=30, what="the census knows the embed worker")
     books = OTHERS["label"]
     world.graph_db.write("UNWIND range(1, 5) AS n CREATE (:Book {name: 'b' + n, observations: ['x']})")
-    run("init", **books, NEO4J_VECTOR_INDEX="books")
+    said = run("init", both=True, **books, NEO4J_VECTOR_INDEX="books")
+    assert "these settings are in force now, with another label" in said
     run("enqueue", "--all", **books)
     # The worker of one slot takes what is sent in its order: when the pause is there, the lease was asked for.
     world.celery.call("call", "tasks.dispatch.lease_batch")
@@ -61,6 +62,13 @@ def test_a_worker_that_was_left_behind_by_init_ends_no_job(world: World, run: Ru
     wait_until(lambda: world.queue.control.state().pause_reason == "asked", within_s=30, what="it was asked")
     assert {job["status"] for job in world.jobs()} == {"pending"}
     assert len(world.jobs()) == 5
+    # It is said everywhere, and no end is promised.
+    status = run("status", "--json", **books)
+    assert "settings in force" in status["waiting_for"]
+    assert status["done_at"] is None
+    assert "settings in force" in " ".join(run("health", "--json", code=1, **books)["reasons"])
+    (control,) = (each for each in world.celery.started if each.name.startswith("control"))
+    assert control.events("other_settings_in_force")
 
     world.celery.kill()
     new = {**books, "NEO4J_VECTOR_INDEX": "books"}
@@ -112,7 +120,7 @@ def test_init_refuses_to_give_up_waiting_jobs_unless_forced(world: World, run: R
     books = {**OTHERS["label"], "NEO4J_VECTOR_INDEX": "books"}
     assert "jobs still wait" in run("init", code=EX_CONFIG, **books)
     assert in_force.read(world.jobs_db) == own(world)
-    run("init", "--force", **books)
+    assert "are given up" in run("init", "--force", both=True, **books)
     assert in_force.read(world.jobs_db) != own(world)
 
 
@@ -153,3 +161,10 @@ def test_an_application_with_other_settings_queues_nothing_and_is_told(world: Wo
 def test_make_world_is_not_touched_by_what_was_in_force(make_world: MakeWorld) -> None:
     """The control node of each test is a new one."""
     assert in_force.read(make_world().jobs_db) is None
+
+
+@pytest.mark.parametrize("command", [["status"], ["health"], ["retry"], ["jobs", "list"]], ids=" ".join)
+def test_a_jobs_database_of_an_older_program_is_refused(world: World, run: Run, command: list[str]) -> None:
+    """Guard: `refuse_old_schema`. Without it `status` counted the completed jobs of the older program as none."""
+    world.jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 1")
+    assert "has schema version 1; version" in run(*command, code=EX_CONFIG)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from neo4j_queue.database import Database
+from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.accepted import KEY_BYTES
 from neo4j_queue.graph.entity_graph import EntityInput
@@ -69,3 +70,45 @@ def test_every_call_says_which_name_the_driver_cannot_send(
     with pytest.raises(ValueError, match="entity 'half") as caught:
         call(graph)
     assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"a": 1}, [["a"]], ["a", 1], 2**70, {1, 2}, ["a", None], [True, 1]],
+    ids=["map", "list in a list", "two kinds", "more than 64 bits", "set", "null in a list", "bool and int"],
+)
+def test_a_value_that_no_property_can_have_is_refused_with_its_entry(
+    graph: EntityGraph, value: object
+) -> None:
+    """Guard: `_unstorable`. Without it the driver's or the server's own error names neither entity nor property."""
+    with pytest.raises(ValueError, match="entity 'b': `title`"):
+        graph.create_entities([{"name": "a"}, {"name": "b", "title": value}])
+    with pytest.raises(EntityNotFound):
+        graph.get_entity("a")
+
+
+@pytest.mark.parametrize("value", [[1, 2.5], [], ["a", "b"], 2**63 - 1, True, None, b"x"])
+def test_a_value_that_a_property_can_have_is_taken(graph: EntityGraph, value: object) -> None:
+    graph.create_entities([{"name": "a", "title": value}])
+    assert graph.get_entity("a").properties.get("title") == value
+
+
+def test_one_text_is_no_list_of_observations(graph: EntityGraph) -> None:
+    """Guard: `checked_observations`; without it each letter was an observation."""
+    graph.create_entities([{"name": "a"}])
+    with pytest.raises(ValueError, match="observations are a list of texts, not 'abc'"):
+        graph.add_observations("a", "abc")
+    with pytest.raises(ValueError, match="observations are a list of texts"):
+        graph.add_observations("a", ["x", 5])  # type: ignore[list-item]
+    assert graph.add_observations("a", ["abc"]) == ["abc"]
+
+
+def test_one_key_may_be_touched_alone(graph: EntityGraph) -> None:
+    graph.create_entities([{"name": "abc"}])
+    assert [result.uid for result in graph.touch("abc")] == ["abc"]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_search_for_nothing_is_refused(graph: EntityGraph, limit: int) -> None:
+    with pytest.raises(ValueError, match="1 or more"):
+        graph.search("x", limit=limit, embed=lambda _: [1.0] * 256)

@@ -67,3 +67,22 @@ def test_the_end_is_told_where_the_pace_is_known(
     """40 jobs, and 20 ended in the last 20 seconds: in 40 seconds. What is not known is not invented."""
     status = replace(WORKING, **change)  # type: ignore[arg-type]
     assert outlook._done_at(status, jobs, since, 100_000) == done_at
+
+
+@pytest.mark.parametrize(
+    ("marks", "in_force", "expected"),
+    [
+        (("label:1",), "label:2", True),
+        (("label:1", "label:2"), "label:2", False),
+        (("label:1",), None, False),
+        ((None,), "label:2", False),
+        ((), "label:2", False),
+    ],
+)
+def test_workers_that_init_left_behind_do_no_work(
+    marks: tuple[str | None, ...], in_force: str | None, expected: bool
+) -> None:
+    """Fails without `displaced`: nothing was waited for, and an end was promised."""
+    status = replace(WORKING, workers=tuple(Worker("w", 1, fingerprint=mark) for mark in marks))
+    assert outlook.displaced(status, in_force) is expected
+    assert (waiting_for(status, used_up=False, in_force=in_force) == outlook.DISPLACED) is expected
