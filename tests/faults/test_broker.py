@@ -254,7 +254,10 @@ class Refuses(socketserver.StreamRequestHandler):
     ],
 )
 def test_what_redis_refuses_for_now_is_waited_for(answer: str, expected: type[Exception]) -> None:
-    """And what a person must mend is not. Failed for all of the first but LOADING: a starting worker ended with 78."""
+    """And what a person must mend is not.
+
+    Guards: `PASSING` and `PASSING_WORDS`. Without them all but LOADING and the number of clients ended a worker with 78.
+    """
     handler = type("Handler", (Refuses,), {"answer": answer.encode()})
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True

@@ -51,7 +51,10 @@ def test_the_search_ends_in_bounded_time_and_says_so(
     "damaged", ["[0.1, 0.2]", "'no vector'", "[n IN range(1, 256) | 0.0]", "[n IN range(1, 256) | 0.0/0.0]"]
 )
 def test_a_damaged_vector_is_made_anew_for_whoever_asks(bench: Bench, damaged: str) -> None:
-    """Somebody else wrote it over; model and hash still say that it is the text's. Guard: `distrust_broken`."""
+    """Another program wrote it over; model and hash still say that it is the text's.
+
+    Guard: `distrust_broken`. Without it a vector of the right length stays; one of another length is found without it.
+    """
     bench.create("one")
     bench.step()
     good = bench.vector("one")

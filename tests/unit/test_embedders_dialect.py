@@ -474,6 +474,10 @@ def test_a_proxy_that_the_client_cannot_use_is_the_configurations(
     monkeypatch.setattr("neo4j_queue.embedders.surroundings.find_spec", lambda _: None)
     (line,) = environment_problems({name: proxy})
     assert line.startswith(f"{name}=socks")
+    advice = (
+        "needs the package socksio" if proxy.startswith("socks5") else "takes http, https and socks5 proxies"
+    )
+    assert advice in line
     assert "p@ss" not in line
     if not proxy.startswith("socks5"):
         with pytest.raises(SettingsError) as raised:

@@ -56,6 +56,8 @@ def test_one_thing_is_named_that_keeps_jobs_waiting(
         ({}, 20, 80_000, 140_000),
         ({"paused_until": 150_000}, 20, 80_000, 190_000),
         ({}, 0, None, None),
+        ({}, 0, 80_000, None),
+        ({}, 20, None, None),
         ({"halted": True}, 20, 80_000, None),
         ({"workers": ()}, 20, 80_000, None),
         ({"pending": 0, "processing": 0}, 20, 80_000, None),
