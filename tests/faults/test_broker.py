@@ -256,7 +256,8 @@ class Refuses(socketserver.StreamRequestHandler):
 def test_what_redis_refuses_for_now_is_waited_for(answer: str, expected: type[Exception]) -> None:
     """And what a person must mend is not.
 
-    Guards: `PASSING` and `PASSING_WORDS`. Without them all but LOADING and the number of clients ended a worker with 78.
+    Guards: `PASSING` and `PASSING_WORDS`. Without them a starting worker ended with 78, but for LOADING and the number
+    of clients.
     """
     handler = type("Handler", (Refuses,), {"answer": answer.encode()})
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:

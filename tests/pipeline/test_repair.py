@@ -53,7 +53,7 @@ def test_the_search_ends_in_bounded_time_and_says_so(
 def test_a_damaged_vector_is_made_anew_for_whoever_asks(bench: Bench, damaged: str) -> None:
     """Another program wrote it over; model and hash still say that it is the text's.
 
-    Guard: `distrust_broken`. Without it a vector of the right length stays; one of another length is found without it.
+    Guard: `distrust_broken`. Without it a vector of the right length stays; another length is seen without it.
     """
     bench.create("one")
     bench.step()

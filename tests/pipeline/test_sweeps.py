@@ -200,8 +200,10 @@ def test_a_step_passes_over_a_bounded_number_of_entities(
 def test_entities_that_share_a_key_are_found_in_one_step(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, scope: Scope
 ) -> None:
-    """Versions of entities by `validTo`: none of the two current ones may fall between two steps. Guard: the second look
-    goes up to the key, not to the number, at which the first one stopped."""
+    """Versions of entities by `validTo`: none of the two current ones may fall between two steps.
+
+    Guard: the second look goes up to the key, not to the number, at which the first one stopped.
+    """
     monkeypatch.setattr(sweep, "PAGE", 2)
     monkeypatch.setattr(sweep, "STEPS", 2)
     database = bench.graph.database

@@ -169,7 +169,7 @@ def test_failed_jobs_are_queued_again_by_category_reason_status_id_and_limit(
 def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
     queue: EmbedQueue, jobs_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guard: `failed_ids` goes on where it stood. Without it each page reads again all that does not match."""
+    """Guard: `failed_ids` goes on where it stood. Without it the first ten are looked at again without an end."""
     monkeypatch.setattr(retry_failed, "STEPS", 10)
     for n in range(10):
         make_jobs(jobs_db, 10, first=10 * n, status="failed", error_status=400, processed_at=1_000 + n)
