@@ -203,6 +203,7 @@ def test_a_redis_that_refuses_for_a_while_ends_no_worker(
     refuse(mended)
     time.sleep(REFUSED_S)
     mend(mended)
+    assert [each.exit_code() for each in processes] == [None] * 3
     world.create(10, "f")
     all_embedded(world, 20)
     assert [each.exit_code() for each in processes] == [None] * 3

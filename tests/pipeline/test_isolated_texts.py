@@ -45,7 +45,7 @@ def test_a_bad_text_while_the_budget_is_used_up_is_no_outage(make_bench: MakeBen
     """Four batches are the whole budget of a window; one of them holds a bad text. None rests, and the next leases
     halve its batch.
 
-    Seen failing before `max_batch`: the trouble was "outage", and every worker rested.
+    Seen failing when a sibling that was not asked counted as refused: the trouble was "outage", and all rested.
     """
     bench = make_bench(embedding_rate_limit_tokens=4)
     bench.create("poison", *names(399))
