@@ -13,6 +13,8 @@ from tests.celery_processes import READY_S
 from tests.waiting import wait_until
 
 EX_CONFIG = 78
+# Without beat no heartbeat asks the workers: the census of a command knows them for minutes.
+LONG_REMEMBERED = {"EMBED_JOB_HEARTBEAT_INTERVAL_MS": "120000", "EMBED_JOB_LOCK_DURATION_MS": "300000"}
 OTHERS = {
     "label": {"EMBED_ENTITY_LABEL": "Book"},
     "text": {"EMBED_TEXT_PROPERTIES": "name"},
@@ -63,10 +65,12 @@ def test_a_worker_that_was_left_behind_by_init_ends_no_job(world: World, run: Ru
     assert {job["status"] for job in world.jobs()} == {"pending"}
     assert len(world.jobs()) == 5
     # It is said everywhere, and no end is promised.
-    status = run("status", "--json", **books)
+    status = run("status", "--json", **books, **LONG_REMEMBERED)
     assert "settings in force" in status["waiting_for"]
     assert status["done_at"] is None
-    assert "settings in force" in " ".join(run("health", "--json", code=1, **books)["reasons"])
+    assert "settings in force" in " ".join(
+        run("health", "--json", code=1, **books, **LONG_REMEMBERED)["reasons"]
+    )
     (control,) = (each for each in world.celery.started if each.name.startswith("control"))
     assert control.events("other_settings_in_force")
 
