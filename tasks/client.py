@@ -26,9 +26,11 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     """
     settings = settings or Settings.load(Role.CLI)
     queue, nudge = EmbedQueue.connect(settings), Nudge()
+    database = Database(settings.graph_address())
     return EntityGraph.from_settings(
         settings,
-        enqueue=_Guarded(settings, queue, enqueue_and_nudge(queue, nudge)),
+        enqueue=_Guarded(settings, database, queue, enqueue_and_nudge(queue, nudge)),
+        database=database,
         on_deferred=sweep_what_was_deferred(nudge),
         book_query=queue.book_query,
         closing=(queue.close, nudge.close),
@@ -41,16 +43,16 @@ class _Guarded:
     Raises `SettingsError` where they are not. The entities stay in the outbox then, and the log says why.
     """
 
-    def __init__(self, settings: Settings, queue: EmbedQueue, enqueue: Enqueue) -> None:
+    def __init__(self, settings: Settings, graph: Database, queue: EmbedQueue, enqueue: Enqueue) -> None:
         self._settings = settings
+        self._graph = graph
         self._queue = queue
         self._enqueue = enqueue
         self._looked_at = float("-inf")
 
     def __call__(self, requests: Sequence[JobRequest]) -> Sequence[EnqueueResult]:
         if time.monotonic() - self._looked_at > LOOK_AGAIN_S:
-            with Database(self._settings.graph_address(), retry_time_s=0) as graph:
-                own = fingerprint.fingerprint(self._settings, graph)
+            own = fingerprint.fingerprint(self._settings, self._graph)
             line = in_force.refusal(in_force.read(self._queue.database), own)
             if line is not None:
                 raise SettingsError([line])

@@ -119,6 +119,14 @@ def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
     world.celery.control()
     beat = world.celery.beat()
     world.celery.embed()
+    # A beat that is still looking at its services when the broker freezes would wait for it and say so otherwise.
+    wait_until(
+        lambda: world.jobs_db.read(
+            "MATCH (c:QueueControl) WHERE c.beat_at IS NOT NULL RETURN c.beat_at AS at"
+        ),
+        within_s=60,
+        what="beat ticks",
+    )
     pid = services.redis.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
