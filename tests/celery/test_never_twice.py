@@ -38,6 +38,9 @@ def notes(make_world: MakeWorld, provider: ProviderServer) -> Iterator[World]:
         NEO4J_VECTOR_INDEX="note_vectors",
         EMBED_TEXT_PROPERTIES="description",
         EMBED_BATCH_SIZE=str(BATCH),
+        # No lease may run out on a busy machine: a batch that is done again counts its jobs twice.
+        EMBED_JOB_START_DEADLINE_MS="30000",
+        EMBED_JOB_LOCK_DURATION_MS="60000",
     )
     report = migrate_graph(world.graph_db, world.settings)
     assert report.ok, report.problems
