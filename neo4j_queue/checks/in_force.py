@@ -24,7 +24,7 @@ def read(jobs: Database) -> str | None:
 
 def adopt(jobs: Database, mark: str) -> str:
     """The fingerprint in force; where there is none, puts `mark` in force."""
-    return _in_force(jobs, mark, replace=False) or mark
+    return _in_force(jobs, mark, replace=False)
 
 
 def put(jobs: Database, mark: str) -> None:
@@ -67,6 +67,5 @@ def check(jobs: Database, mark: str) -> None:
         raise SettingsError([line])
 
 
-def _in_force(jobs: Database, mark: str, *, replace: bool) -> str | None:
-    row = the_row(jobs.write(statement("control/in_force"), mark=mark, replace=replace))
-    return None if row["in_force"] is None else str(row["in_force"])
+def _in_force(jobs: Database, mark: str, *, replace: bool) -> str:
+    return str(the_row(jobs.write(statement("control/in_force"), mark=mark, replace=replace))["in_force"])

@@ -196,8 +196,8 @@ class EmbedQueue:
 
     def displaced(self) -> bool:
         """True if other settings than ours are in force: then none of our entities is this queue's business."""
-        row = the_row(self.database.read(statement("control/displaced"), mark=self.mark))
-        return bool(row["displaced"])
+        in_force = the_row(self.database.read(statement("control/look_in_force")))["in_force"]
+        return None not in (self.mark, in_force) and in_force != self.mark
 
     def heartbeat(self, leases: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """See `Locks.heartbeat`."""
