@@ -1,8 +1,11 @@
 """How long the edit of a person takes while a backfill writes vectors of 1,536 numbers."""
 
 import random
+import threading
 import time
+from collections.abc import Sequence
 from statistics import median, quantiles
+from typing import Self
 
 from neo4j.exceptions import DriverError, Neo4jError
 
@@ -12,6 +15,7 @@ from benchmarks.report import Report, Table, Target
 from benchmarks.stage import Stage
 from benchmarks.workers import Workers
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.jobs import PRIORITY_BACKFILL
 
 PARTS = ("edits",)
 
@@ -25,32 +29,43 @@ SLOTS = 4
 PAUSE_S = 0.05
 QUIET_EDITS = 40
 EDITS_PER_LOOK = 10
+# Edits whose vector is waited for on the idle system.
+LOOKS = 15
+LOOK_EVERY_S = 0.02
+STORED = "MATCH (n:Entity {name: $name}) RETURN n.embedding_hash AS hash"
 DEADLINE_S = 900.0
 
 
 def run(stage: Stage, options: Options) -> Report:
     """Edits of random entities: on the idle system first, then from the start of the backfill to its end."""
+    # celeryconfig reads the environment when it is imported, and the stage has set it by now.
+    from tasks.client import open_graph
+
     report = Report("edits", options.shown())
     corpus = Corpus(stage, DIMENSIONS, QUICK_JOBS if options.quick else JOBS)
     changed = {"neo4j_vector_dimensions": DIMENSIONS, "embed_batch_size": REQUEST}
     try:
         corpus.create()
         workers = Workers(stage.environment(**changed), stage.directory / "edit-workers", SLOTS)
-        with workers, EntityGraph.from_settings(stage.settings(**changed)) as graph:
+        with workers, open_graph(stage.settings(**changed)) as graph:
             workers.wait_ready(corpus.queue)
             quiet = Edits(graph, corpus.count)
             for _ in range(QUIET_EDITS):
                 quiet.one()
+            idle = [seen for _ in range(LOOKS) if (seen := _seen_after(graph, corpus.count)) is not None]
             stage.say(f"edits: a backfill of {corpus.count} entities, {REQUEST} in a request")
-            corpus.enqueue(corpus.count)
+            corpus.enqueue(corpus.count, priority=PRIORITY_BACKFILL)
             busy = Edits(graph, corpus.count)
-            deadline = time.monotonic() + DEADLINE_S
-            while corpus.queue.status().unfinished:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"the backfill has not ended after {DEADLINE_S:.0f} s")
-                for _ in range(EDITS_PER_LOOK):
-                    busy.one()
+            with Looks(graph, corpus.count) as looks:
+                deadline = time.monotonic() + DEADLINE_S
+                while corpus.queue.status().unfinished:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"the backfill has not ended after {DEADLINE_S:.0f} s")
+                    for _ in range(EDITS_PER_LOOK):
+                        busy.one()
+                during = looks.taken()
             _show(report, quiet, busy)
+            _show_seen(report, idle, during)
     finally:
         corpus.close()
     return report
@@ -75,6 +90,67 @@ class Edits:
         except (Neo4jError, DriverError):
             self.refused += 1
         self.taken.append((time.perf_counter() - began) * 1000)
+
+
+class Looks:
+    """Edits one entity after the other in a thread of its own, and measures when each vector is there (ms)."""
+
+    def __init__(self, graph: EntityGraph, count: int) -> None:
+        self._graph = graph
+        self._count = count
+        self._taken: list[float] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="looks", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def taken(self) -> list[float]:
+        """What was measured so far: an edit whose vector comes when the backfill has ended is none of these."""
+        return list(self._taken)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            seen = _seen_after(self._graph, self._count, self._ended)
+            if seen is not None:
+                self._taken.append(seen)
+
+
+def _seen_after(graph: EntityGraph, count: int, ended: threading.Event | None = None) -> float | None:
+    """Milliseconds from the begin of an edit until the vector of its text is stored; None = `ended` before that."""
+    name = f"entity-{random.randrange(count):06}"
+    began = time.perf_counter()
+    graph.update_entity(name, {"observations": [f"to be seen since {time.time()}"]})
+    wanted = graph.get_text(name).content_hash
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        (row,) = graph.database.read(STORED, name=name)
+        if row["hash"] == wanted:
+            return (time.perf_counter() - began) * 1000
+        if ended is not None and ended.is_set():
+            return None
+        time.sleep(LOOK_EVERY_S)
+    raise TimeoutError(f"the vector of {name} has not come within {DEADLINE_S:.0f} s")
+
+
+def _show_seen(report: Report, idle: Sequence[float], during: Sequence[float]) -> None:
+    table = Table(
+        "From an edit to its vector",
+        {"what": "what", "p50": "p50, ms", "max": "longest, ms", "samples": "samples"},
+        "no backfill",
+    )
+    for what, taken in (("no backfill", idle), ("during a backfill", during)):
+        table.add(what=what, p50=median(taken), max=max(taken), samples=len(taken))
+    report.tables.append(table)
+    later = median(during) - median(idle)
+    report.targets.append(
+        Target("vector of an edit during a backfill, later than idle (ms, p50)", later, 2_000)
+    )
 
 
 def _show(report: Report, quiet: Edits, busy: Edits) -> None:

@@ -7,6 +7,7 @@ from benchmarks.stage import Stage, drop_index, wipe_jobs
 from neo4j_queue.embedders.mock import vector_of
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityInput, EntityText, VectorWrite
+from neo4j_queue.jobs import PRIORITY_DEFAULT
 from neo4j_queue.queue import EmbedQueue
 
 PAGE = 1_000
@@ -43,6 +44,8 @@ class Corpus:
     def create(self) -> None:
         """Writes the entities (those that are there stay), and makes texts and vectors ready."""
         self.stage.prepare_jobs(self.queue.database)
+        # The index on the key: without it the cost of each page grows with the number of entities.
+        self.stage.prepare_graph(self.graph.database, self.settings)
         for first in range(0, self.count, PAGE):
             self.graph.create_entities(_entity(n) for n in range(first, min(first + PAGE, self.count)))
         self.reset()
@@ -60,10 +63,10 @@ class Corpus:
         self.stage.prepare_graph(self.graph.database, self.settings)
         wipe_jobs(self.queue.database)
 
-    def enqueue(self, count: int) -> None:
+    def enqueue(self, count: int, priority: int = PRIORITY_DEFAULT) -> None:
         """Jobs for the first `count` entities, by the product's own call."""
         for page in pages(self.texts[:count], PAGE):
-            self.queue.enqueue([text.request(self.graph.model) for text in page])
+            self.queue.enqueue([text.request(self.graph.model, priority=priority) for text in page])
 
     def writes(self, count: int, size: int) -> list[list[VectorWrite]]:
         """The vector writes for the first `count` entities in batches of `size`."""

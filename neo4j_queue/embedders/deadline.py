@@ -17,6 +17,7 @@ import httpx2
 from openai import DefaultHttpxClient
 
 from neo4j_queue.embedders.answer_limit import ENCODINGS, bound_answer
+from neo4j_queue.embedders.sent import note_sent
 
 # Idle connections are dropped before the servers drop them: uvicorn (vLLM, LiteLLM and others) closes after
 # five seconds, and a request sent into a closing socket fails without having been read.
@@ -97,6 +98,7 @@ class _Stream(httpcore2.NetworkStream):
         for start in range(0, len(buffer), WRITE_BYTES):
             piece = buffer[start : start + WRITE_BYTES]
             self._inner.write(piece, _left(timeout, httpcore2.WriteTimeout))
+        note_sent()
 
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from neo4j_queue.embedders import Answer, Embedder
+from neo4j_queue.embedders.sent import last_sent
 from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.queue import EmbedQueue
@@ -51,6 +52,7 @@ class Sent:
     charged: int = 0
     # Requests that were answered with vectors.
     answers: int = 0
+    # When the last request was sent: from then on it counts for the provider.
     last_at: float | None = None
     # The latest that the provider said of its budgets.
     rate: RateHeaders | None = None
@@ -185,7 +187,7 @@ class ProviderCall:
         self.sent.inputs += len(texts)
         estimated = sum(map(estimate_tokens, texts))
         self.sent.est_tokens += estimated
-        self.sent.last_at = self.monotonic()
+        began = self.monotonic()
         try:
             answer = self.embedder.embed(texts)
         except self.interruptions:
@@ -194,6 +196,8 @@ class ProviderCall:
             fault = classify(error)
             self.sent.rate = fault.rate or self.sent.rate
             return fault
+        finally:
+            self.sent.last_at = last_sent(began)
         self.sent.requests += answer.requests - 1
         self._count(answer, estimated)
         self.memory.works, self.memory.doubts = True, 0

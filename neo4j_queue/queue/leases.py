@@ -106,7 +106,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a lease really asked of the provider. `sent_ms_ago`: since its last request began (None = no request).
+    """What a lease really asked of the provider. `sent_ms_ago`: since its last request was sent (None = no request).
 
     `inputs` were sent, `saved` is the number of jobs that needed none.
     """

@@ -3,7 +3,7 @@
 // no longer in hand.
 // parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
 //             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
-//             sent_ms_ago (since the last request began), worker_ttl_ms (a silent worker counts that long), now
+//             sent_ms_ago (since the last request was sent), worker_ttl_ms (a silent worker counts that long), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
 //             that a success is news); more_due (jobs are due and few leases wait)
 // locks:      the lease
