@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from neo4j_queue.graph.entities import EntityInput as EntityInput
     from neo4j_queue.graph.entity_graph import EntityGraph as EntityGraph
     from neo4j_queue.queue.embed_queue import EmbedQueue as EmbedQueue
+    from neo4j_queue.reconcile.explain import explain_entity as explain_entity
+    from neo4j_queue.reconcile.explanation import Explanation as Explanation
     from neo4j_queue.settings.settings import Role as Role
     from neo4j_queue.settings.settings import Settings as Settings
     from tasks.client import open_graph as open_graph
@@ -26,13 +28,24 @@ _ROOMS = {
     "EmbedQueue": "neo4j_queue.queue.embed_queue",
     "EntityGraph": "neo4j_queue.graph.entity_graph",
     "EntityInput": "neo4j_queue.graph.entities",
+    "Explanation": "neo4j_queue.reconcile.explanation",
     "Role": "neo4j_queue.settings.settings",
     "Settings": "neo4j_queue.settings.settings",
+    "explain_entity": "neo4j_queue.reconcile.explain",
     # Of the Celery side, since its writes ask the workers to begin at once.
     "open_graph": "tasks.client",
 }
 
-__all__ = ["EmbedQueue", "EntityGraph", "EntityInput", "Role", "Settings", "open_graph"]
+__all__ = [
+    "EmbedQueue",
+    "EntityGraph",
+    "EntityInput",
+    "Explanation",
+    "Role",
+    "Settings",
+    "explain_entity",
+    "open_graph",
+]
 
 
 def __getattr__(name: str) -> Any:

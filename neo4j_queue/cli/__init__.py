@@ -29,6 +29,7 @@ GROUPS = (
     "demo",
     "schema",
     "status",
+    "explain",
     "jobs",
     "release",
     "control",

@@ -45,9 +45,7 @@ def status(
     with session.open_both() as both:
         session.in_time("the jobs database", lambda: session.refuse_old_schema(both.queue.database))
         state = session.in_time("the jobs database", both.queue.status)
-        outlook = session.in_time(
-            "the jobs database", lambda: read(both.queue.database, state, both.queue.limits)
-        )
+        outlook = session.in_time("the jobs database", lambda: read(both.queue, state))
         coverage = _coverage(both, state.unfinished)
         graph = both.graph.database if coverage is not None else None
         session.warn_of_other_workers(lambda: state.workers, both.settings, graph)
@@ -106,6 +104,16 @@ def _contract(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage
             "used": outlook.used,
             "limit": outlook.limit,
             "interval_seconds": outlook.interval_ms / 1000,
+            "in_force": [
+                {
+                    "of": window.what,
+                    "used": window.used,
+                    "limit": window.limit,
+                    "interval_seconds": window.per_ms / 1000,
+                    "named_by_provider": window.of_provider,
+                }
+                for window in outlook.windows
+            ],
         },
     }
 
@@ -124,8 +132,8 @@ def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | N
         "completed": state.completed,
         "failed": f"{state.failed:,}" + (" (neo4j-queue jobs list --status failed)" if state.failed else ""),
         "waiting for": outlook.waiting_for,
-        "done at": output.iso(outlook.done_at),
-        "requests": _requests(outlook),
+        "done at": _done_at(state, outlook),
+        "limits": [str(window) for window in outlook.windows] or None,
     }
     output.print_facts("Jobs", facts)
     if coverage is not None:
@@ -156,10 +164,16 @@ def _request_size(state: "QueueStatus") -> str | None:
     return f"at most {state.found_inputs:,} texts ({why})"
 
 
-def _requests(outlook: "Outlook") -> str | None:
-    if outlook.limit is None:
+def _done_at(state: "QueueStatus", outlook: "Outlook") -> str | None:
+    """When the jobs will have ended, or why that is not known."""
+    if not state.unfinished:
         return None
-    return f"{outlook.used:,} of {outlook.limit:,} in {outlook.interval_ms / 1000:g} s"
+    if outlook.done_at is not None:
+        left = output.duration(max(0, outlook.done_at - state.now) / 1000)
+        return f"about {output.iso(outlook.done_at)} (in {left})"
+    if outlook.waiting_for is not None:
+        return "not known: that depends on what is waited for"
+    return "not known: no batch has ended in the last minutes"
 
 
 def _entities(coverage: "KnownCoverage") -> dict[str, object]:

@@ -172,11 +172,11 @@ def budget_of(
         limit
         - spent
         - (0 if for_query else _kept_for_queries(facts, limit))
-        - (_kept_for_edits(limit) if for_backfill else 0)
+        - (kept_for_edits(limit) if for_backfill else 0)
         for limit, spent, _ in _request_limits(facts, limits)
     ]
     tokens = [
-        limit - spent - (_kept_for_edits(limit) if for_backfill else 0)
+        limit - spent - (kept_for_edits(limit) if for_backfill else 0)
         for limit, spent in ((limits.tokens, facts.spent_tokens), (facts.found_tokens, facts.minute_tokens))
         if limit is not None
     ]
@@ -192,7 +192,8 @@ def _request_limits(facts: LeaseFacts, limits: RateLimits) -> list[tuple[int, in
     return [(limit, spent, window_ms) for limit, spent, window_ms in known if limit is not None]
 
 
-def _kept_for_edits(limit: int) -> int:
+def kept_for_edits(limit: int) -> int:
+    """What a backfill leaves of a limit."""
     return max(1, limit // EDIT_SHARE) if limit > 1 else 0
 
 
@@ -213,6 +214,11 @@ def linger_ms(facts: LeaseFacts, limits: RateLimits) -> int:
 def _kept_for_queries(facts: LeaseFacts, limit: int) -> int:
     if facts.query_at is None or facts.now - facts.query_at > SEARCHING_MS:
         return 0
+    return kept_for_queries(limit)
+
+
+def kept_for_queries(limit: int) -> int:
+    """What jobs leave of a limit while people search."""
     return max(1, limit // QUERY_SHARE) if limit > 1 else 0
 
 

@@ -357,6 +357,7 @@ class EmbedQueue:
             found_inputs=control.found_inputs,
             inputs_refused=control.found_inputs is not None
             and control.found_inputs == control.refused_inputs,
+            trouble=control.trouble,
         )
 
     def unwritable(self) -> str | None:

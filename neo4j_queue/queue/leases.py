@@ -207,7 +207,8 @@ class QueueStatus:
 
     `found_inputs`: the most texts of a request, if a larger one was refused (`inputs_refused`) or too slow.
     `locked_seconds`: the time after which every job that is `processing` now is free again, unless its worker extends
-    its lock. None = no lease is open. `now`: when this was, epoch ms by the server's clock.
+    its lock. None = no lease is open. `trouble`: why the queue rests because of the provider (`breaker.Trouble`).
+    `now`: when this was, epoch ms by the server's clock.
     """
 
     pending: int
@@ -228,6 +229,7 @@ class QueueStatus:
     halted_at: int | None = None
     found_inputs: int | None = None
     inputs_refused: bool = False
+    trouble: str | None = None
 
     @property
     def unfinished(self) -> int:

@@ -17,7 +17,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.local_services import LocalServices
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, outlook, standing
 from neo4j_queue.queue.leases import WorkerAnswer
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import plant
@@ -117,6 +117,13 @@ class ProfilingDatabase(Database):
         return super().transaction(profiled, **options)
 
 
+def explained(queue: EmbedQueue) -> None:
+    """What `explain` asks of a job that waits behind all others."""
+    (job,) = queue.jobs(status="pending", limit=1)
+    standing.history(queue.database, job["entity_uid"], job["model"], [job["version"]])
+    standing.ahead(queue.database, job)
+
+
 def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     """Every transition once, on batches of a hundred jobs."""
     fresh = range(depth, depth + 10)
@@ -130,7 +137,8 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     work = running(queue)
     queue.fail(work.token, failures(work.jobs[:50], ErrorCategory.PERMANENT))
     queue.fail(work.token, failures(work.jobs[50:]))
-    queue.status()
+    outlook.read(queue, queue.status())
+    explained(queue)
     queue.states_of(requests(10))
     queue.enqueue([request(n, priority=5) for n in fresh])
     queue.enqueue([request(n, priority=9) for n in fresh])
@@ -169,6 +177,7 @@ def measured(
     with pytest.MonkeyPatch.context() as patch, ProfilingDatabase(services.jobs.address) as database:
         # The native clean-up: what APOC runs is the same two statements, where no profile comes out.
         plant(patch, {"retention/has_apoc": "CYPHER 5\nRETURN false AS found"})
+        patch.setattr(standing, "COUNTED", LISTED)
         database.autocommit(WIPE)
         for depth, more in ((SHALLOW, SHALLOW), (DEEP, DEEP - SHALLOW)):
             make_jobs(database, more, first=depth)
@@ -209,6 +218,9 @@ BOUNDED = [
     "jobs/list_ended",
     "jobs/list_unfinished",
     "jobs/of_entities",
+    "jobs/history",
+    "jobs/ahead",
+    "jobs/outlook",
     "retention/expired",
     "retention/remove",
 ]

@@ -25,6 +25,7 @@ COMMANDS = [
     ["doctor"],
     ["status"],
     ["health"],
+    ["explain"],
     ["jobs", "list"],
     ["jobs", "show"],
     ["enqueue"],

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from neo4j_queue.queue import outlook
+from neo4j_queue.queue.budget import RateLimits
+from neo4j_queue.queue.forecast import Speed
 from neo4j_queue.queue.leases import QueueStatus, Worker
-from neo4j_queue.queue.outlook import waiting_for
+from neo4j_queue.queue.outlook import Facts, waiting_for
 
 WORKING = QueueStatus(
     pending=30,
@@ -24,51 +26,64 @@ WORKING = QueueStatus(
     workers=(Worker("w", 2),),
     now=0,
 )
+SPEED = Speed(jobs=20, busy_ms=20_000, batch_ms=1_000)
 
 
 @pytest.mark.parametrize(
     ("change", "used_up", "expected"),
     [
-        ({}, False, None),
-        ({}, True, "the rate limit"),
-        ({"pending": 0, "processing": 0}, True, None),
-        ({"workers": ()}, True, "an embed worker"),
-        ({"paused_until": 5, "pause_reason": "429"}, True, "the end of the pause (429)"),
+        ({}, None, None),
+        ({}, "the rate limit", "the rate limit"),
+        ({"pending": 0, "processing": 0}, "the rate limit", None),
+        ({"workers": ()}, "the rate limit", "an embed worker"),
+        ({"paused_until": 5, "pause_reason": "429"}, "the rate limit", "the end of the pause (429)"),
         (
             {"halted": True, "halted_reason": "401", "paused_until": 5},
-            False,
+            None,
             "a person: halted (401), then `neo4j-queue resume`",
         ),
-        ({"pending": 0, "processing": 0, "delayed": 3}, False, "the back-off of jobs that failed"),
-        ({"pending": 0, "delayed": 3}, False, None),
+        ({"pending": 0, "processing": 0, "delayed": 3}, None, "the back-off of jobs that failed"),
+        ({"pending": 0, "delayed": 3}, None, None),
+        (
+            {"trouble": "outage"},
+            None,
+            "a probe that finds out whether the provider works again (outage)",
+        ),
     ],
 )
 def test_one_thing_is_named_that_keeps_jobs_waiting(
-    change: dict[str, object], used_up: bool, expected: str | None
+    change: dict[str, object], used_up: str | None, expected: str | None
 ) -> None:
     """The first in the order in which leasing asks."""
     assert waiting_for(replace(WORKING, **change), used_up=used_up) == expected  # type: ignore[arg-type]
 
 
+def test_a_limit_of_nothing_waits_for_a_person() -> None:
+    limits = RateLimits(0, None, 60_000)
+    assert waiting_for(WORKING, used_up=None, limits=limits) == outlook.NO_REQUESTS
+
+
 @pytest.mark.parametrize(
-    ("change", "jobs", "since", "done_at"),
+    ("change", "speed", "done_at"),
     [
-        ({}, 20, 80_000, 140_000),
-        ({"paused_until": 150_000}, 20, 80_000, 190_000),
-        ({}, 0, None, None),
-        ({}, 0, 80_000, None),
-        ({}, 20, None, None),
-        ({"halted": True}, 20, 80_000, None),
-        ({"workers": ()}, 20, 80_000, None),
-        ({"pending": 0, "processing": 0}, 20, 80_000, None),
+        ({}, SPEED, 141_000),
+        ({"paused_until": 150_000}, SPEED, 191_000),
+        ({"delayed": 10}, SPEED, 501_000),
+        ({}, None, None),
+        ({"halted": True}, SPEED, None),
+        ({"workers": ()}, SPEED, None),
+        ({"trouble": "outage"}, SPEED, None),
+        ({"trouble": "rate_limit", "paused_until": 150_000}, SPEED, 191_000),
+        ({"pending": 0, "processing": 0}, SPEED, None),
     ],
 )
 def test_the_end_is_told_where_the_pace_is_known(
-    change: dict[str, object], jobs: int, since: int | None, done_at: int | None
+    change: dict[str, object], speed: Speed | None, done_at: int | None
 ) -> None:
-    """40 jobs, and 20 ended in the last 20 seconds: in 40 seconds. What is not known is not invented."""
-    status = replace(WORKING, **change)  # type: ignore[arg-type]
-    assert outlook._done_at(status, jobs, since, 100_000) == done_at
+    """41 jobs, and 20 ended in 20 seconds of work: in 41 seconds. What is not known is not invented."""
+    status = replace(WORKING, pending=31, now=100_000, **change)  # type: ignore[arg-type]
+    facts = Facts((), speed, 1.0, 0.0, 500_000 if status.delayed else None, None)
+    assert outlook._done_at(status, facts) == done_at
 
 
 @pytest.mark.parametrize(
@@ -87,4 +102,4 @@ def test_workers_that_init_left_behind_do_no_work(
     """Fails without `displaced`: nothing was waited for, and an end was promised."""
     status = replace(WORKING, workers=tuple(Worker("w", 1, fingerprint=mark) for mark in marks))
     assert outlook.displaced(status, in_force) is expected
-    assert (waiting_for(status, used_up=False, in_force=in_force) == outlook.DISPLACED) is expected
+    assert (waiting_for(status, used_up=None, in_force=in_force) == outlook.DISPLACED) is expected

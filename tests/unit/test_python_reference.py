@@ -10,6 +10,7 @@ from neo4j_queue.graph.entities import Change, Entity, EntityInput, EntityResult
 from neo4j_queue.graph.entity_graph import EntityGraph
 from neo4j_queue.graph.search import Hit
 from neo4j_queue.jobs import Enqueued, EnqueueResult
+from neo4j_queue.reconcile.explanation import Cause, Explanation, JobRecord, Prepared, Reason, Vector
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 HEAD = """# Python
@@ -48,6 +49,12 @@ VALUES: tuple[type[Any], ...] = (
     Relation,
     Entity,
     Hit,
+    Explanation,
+    Cause,
+    Reason,
+    Prepared,
+    Vector,
+    JobRecord,
 )
 
 
@@ -55,8 +62,9 @@ def page() -> str:
     """The whole page."""
     opened = _callable("neo4j_queue.open_graph", neo4j_queue.open_graph)
     methods = [_callable(f"graph.{name}", getattr(EntityGraph, name)) for name in METHODS]
+    explained = _callable("neo4j_queue.explain_entity", neo4j_queue.explain_entity)
     values = [_value(kind) for kind in VALUES]
-    return "\n".join([HEAD, "## Calls\n", opened, *methods, "## Values\n", *values]).rstrip() + "\n"
+    return "\n".join([HEAD, "## Calls\n", opened, *methods, explained, "## Values\n", *values]).rstrip() + "\n"
 
 
 def _callable(name: str, call: Any) -> str:

@@ -1,0 +1,201 @@
+"""What a person asks about one key: the entities that have it, and where else such a name stands.
+
+Everything is read by an index, or from a bounded number of nodes: what it costs does not grow with the graph.
+"""
+
+import difflib
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from neo4j_queue.cypher import statement, unquotable
+from neo4j_queue.database import Database, Row
+from neo4j_queue.embedders.base import is_usable
+from neo4j_queue.graph.vectors import EntityVectors
+from neo4j_queue.text import VERSION_DIGITS, content_hash, estimate_tokens, is_blank
+
+# Nodes of one key that are looked at. Two are a mistake already; a key such as "unknown" may have thousands.
+NODES = 20
+# Keys with the same beginning among which a similar one is looked for: some milliseconds.
+NEAR = 200
+# Nodes of a label without an index that are looked at: some ten milliseconds.
+SAMPLE = 20_000
+# No date has a name from then on.
+YEAR_10000_MS = 253_402_300_800_000
+# Labels that are looked through for a key that ours does not have.
+LABELS = 30
+
+
+class VectorState(StrEnum):
+    """What an entity's vector is worth. Only a `FRESH` one is that of the text now."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    MISSING = "missing"
+    OTHER_MODEL = "other_model"
+    OTHER_WIDTH = "other_width"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """One node that has the key, its text as it is now, and the vector that it carries.
+
+    `width`: numbers of the vector, None where there is none or where it is no list. `pending`: it stands in the outbox.
+    """
+
+    labels: tuple[str, ...]
+    deleted: bool
+    text: str = field(repr=False)
+    state: VectorState
+    width: int | None
+    model: str | None
+    vector_hash: str | None
+    embedded_at: int | None
+    truncated: bool
+    pending: bool
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the text."""
+        return content_hash(self.text)
+
+    @property
+    def version(self) -> str:
+        """`version` of the job for this text."""
+        return self.content_hash[:VERSION_DIGITS]
+
+    @property
+    def est_tokens(self) -> int:
+        """The estimated size of the text in model tokens."""
+        return estimate_tokens(self.text)
+
+    @property
+    def blank(self) -> bool:
+        """True if there is nothing to embed."""
+        return is_blank(self.text)
+
+
+def look(graph: EntityVectors, name: str, most: int = NODES) -> list[LookedAt]:
+    """The nodes of the graph's label that have this key, at most `most` of them."""
+    found = graph.database.read_packed(
+        statement("graph/look", label=graph.label, key=graph.key, **graph.vector.identifiers),
+        leader=True,
+        uid=name,
+        properties=list(graph.recipe.properties),
+        most=most,
+    )
+    return [_looked_at(graph, row) for row in found]
+
+
+def _looked_at(graph: EntityVectors, row: Row) -> LookedAt:
+    text = graph.recipe.text_of(row["source"])
+    vector = row["vector"]
+    at = row["embedded_at"]
+    return LookedAt(
+        labels=tuple(row["labels"]),
+        deleted=row["deleted"],
+        text=text,
+        state=_state(graph, row, content_hash(text)),
+        width=len(vector) if isinstance(vector, list) else None,
+        model=_text_or_none(row["model"]),
+        vector_hash=_text_or_none(row["hash"]),
+        embedded_at=at if type(at) is int and 0 <= at < YEAR_10000_MS else None,
+        truncated=row["truncated"] is True,
+        pending=row["pending"],
+    )
+
+
+def _text_or_none(value: Any) -> str | None:
+    """Another program may have written anything."""
+    return value if isinstance(value, str) else None
+
+
+def _state(graph: EntityVectors, row: Row, digest: str) -> VectorState:
+    vector = row["vector"]
+    if vector is None:
+        return VectorState.MISSING
+    if row["model"] != graph.model:
+        return VectorState.OTHER_MODEL
+    if isinstance(vector, list) and len(vector) != graph.dimensions:
+        return VectorState.OTHER_WIDTH
+    if not is_usable(vector, graph.dimensions):
+        return VectorState.DAMAGED
+    return VectorState.FRESH if row["hash"] == digest else VectorState.STALE
+
+
+# --- Where else such a name stands --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """A node of the label that has the name in another property. `uid`: its key, None where it has none."""
+
+    property: str
+    uid: str | None
+    deleted: bool
+
+
+def labels_with(graph: EntityVectors, name: str, indexed: Iterable[str]) -> list[str]:
+    """Other labels that have a node of this key. `indexed`: those whose key has an index; of others the first nodes are
+    looked at."""
+    with_index = set(indexed)
+    known = [row["label"] for row in graph.database.read(statement("graph/labels"))]
+    others = [label for label in known if label != graph.label and unquotable(label) is None]
+    others.sort(key=lambda label: (label not in with_index, label))
+    return [label for label in others[:LABELS] if _has(graph.database, label, graph.key, name, with_index)]
+
+
+def _has(database: Database, label: str, key: str, name: str, with_index: set[str]) -> bool:
+    if label in with_index:
+        found = database.read(statement("graph/has_indexed_key", label=label, key=key), uid=name)
+    else:
+        found = database.read(statement("graph/has_key", label=label, key=key), uid=name, most=SAMPLE)
+    return bool(found[0]["found"])
+
+
+def named_otherwise(graph: EntityVectors, name: str) -> Otherwise | None:
+    """The first node of the label that has this name in one of the text's properties, or in one that usually names."""
+    properties = [
+        each for each in dict.fromkeys((*graph.recipe.properties, "name", "title", "id")) if each != graph.key
+    ]
+    found = graph.database.read(
+        statement("graph/named_otherwise", label=graph.label, key=graph.key),
+        text=name,
+        properties=properties,
+        most=SAMPLE,
+    )
+    return Otherwise(**found[0].data()) if found else None
+
+
+def near_keys(graph: EntityVectors, name: str) -> list[str]:
+    """Keys that are almost this name, the nearest first: other case, blanks around it, composed otherwise, a typing
+    error after its first letters."""
+    beginnings = _beginnings(name)
+    if not beginnings:
+        return []
+    query = statement("graph/near_keys", label=graph.label, key=graph.key)
+    found = [row["uid"] for row in graph.database.read(query, beginnings=beginnings, most=NEAR)]
+    return _nearest(name, [uid for uid in found if isinstance(uid, str) and uid != name])
+
+
+def _nearest(name: str, keys: Sequence[str]) -> list[str]:
+    by_form: dict[str, str] = {}
+    for key in keys:
+        by_form.setdefault(_plain(key), key)
+    return [by_form[form] for form in difflib.get_close_matches(_plain(name), by_form, n=3, cutoff=0.75)]
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).strip().casefold()
+
+
+def _beginnings(name: str) -> list[str]:
+    """With which texts the key may begin that is meant."""
+    stripped = name.strip()
+    forms = [stripped, stripped.lower(), stripped.upper(), stripped.title(), stripped.capitalize()]
+    forms += [unicodedata.normalize(form, stripped) for form in ("NFC", "NFD")]
+    half = max(1, len(stripped) // 2)
+    return [each for each in dict.fromkeys((*forms, *(form[:half] for form in forms))) if each]

@@ -1,0 +1,78 @@
+"""A name that no entity in scope has: what stands there instead."""
+
+from collections.abc import Sequence
+
+from neo4j_queue import schema
+from neo4j_queue.cypher import quote
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.keys import left_out
+from neo4j_queue.graph.look import LookedAt, Otherwise, labels_with, named_otherwise, near_keys
+from neo4j_queue.names import DELETED
+from neo4j_queue.reconcile.commands import command
+from neo4j_queue.reconcile.explanation import Cause, Reason
+
+# Characters of a key in a sentence.
+SHOWN = 80
+
+
+def why_absent(graph: EntityGraph, name: str, deleted: Sequence[LookedAt]) -> list[Cause]:
+    """Why no entity in scope has this key. `deleted`: the soft-deleted ones that have it."""
+    if not name.strip():
+        why = f"the key `{graph.key}` is blank, and a blank text names no entity"
+        return [Cause(Reason.UNUSABLE_KEY, why, False)]
+    if deleted:
+        return [_soft_deleted(graph)]
+    if reason := graph.not_found(name).reason:
+        return [Cause(Reason.UNUSABLE_KEY, reason, False, None, left_out(1, graph.label, graph.key))]
+    indexed = [
+        index.labels[0]
+        for index in schema.indexes(graph.database).values()
+        if index.type == "RANGE" and index.state == "ONLINE" and index.properties == [graph.key]
+    ]
+    if labels := labels_with(graph, name, indexed):
+        return [_other_label(graph, name, labels)]
+    if found := named_otherwise(graph, name):
+        return [_otherwise(graph, found)]
+    return [_not_found(graph, name)]
+
+
+def _soft_deleted(graph: EntityGraph) -> Cause:
+    node = f"MATCH (n:{quote(graph.label)} {{{quote(graph.key)}: …}}) REMOVE n.{quote(DELETED)}"
+    why = f"it is soft-deleted: it has a `{DELETED}`, and such entities are neither embedded nor found"
+    advice = f"it comes back when it is written again (`create_entities`), or by {node}"
+    return Cause(Reason.SOFT_DELETED, why, False, None, advice)
+
+
+def _other_label(graph: EntityGraph, name: str, labels: Sequence[str]) -> Cause:
+    there = ", ".join(f":{label}" for label in labels)
+    why = f"no :{graph.label} has this `{graph.key}`, but a node with another label has it ({there}): out of scope"
+    advice = f"give the node the label :{graph.label}, or set EMBED_ENTITY_LABEL={labels[0]}"
+    return Cause(
+        Reason.OTHER_LABEL, why, False, command("explain", name, EMBED_ENTITY_LABEL=labels[0]), advice
+    )
+
+
+def _otherwise(graph: EntityGraph, found: Otherwise) -> Cause:
+    what = f"it is the `{found.property}` of a :{graph.label}"
+    if found.deleted:
+        why = f"{what} that is soft-deleted: it has a `{DELETED}`"
+        return Cause(Reason.SOFT_DELETED, why, False)
+    if not found.uid:
+        why = f"{what} without a text in `{graph.key}`, which names entities: it will never get a vector"
+        return Cause(Reason.UNUSABLE_KEY, why, False, None, left_out(1, graph.label, graph.key))
+    why = f"{what} whose key `{graph.key}` is {_quoted(found.uid)}: entities are named by their key"
+    return Cause(Reason.OTHER_PROPERTY, why, False, command("explain", found.uid))
+
+
+def _not_found(graph: EntityGraph, name: str) -> Cause:
+    why = f"no :{graph.label} has this `{graph.key}`"
+    near = near_keys(graph, name)
+    if not near:
+        return Cause(Reason.NOT_FOUND, why, False)
+    meant = " or ".join(map(_quoted, near))
+    return Cause(Reason.NOT_FOUND, f"{why}; did you mean {meant}?", False, command("explain", near[0]))
+
+
+def _quoted(uid: str) -> str:
+    """A key in a sentence, in the letters of its language."""
+    return f'"{uid}"' if len(uid) <= SHOWN else f'"{uid[:SHOWN]}…"'

@@ -1,0 +1,248 @@
+"""Why has this entity no fresh vector? One answer out of both databases: scope, text, vector, jobs, the queue.
+
+All that is read is read by an index, or bounded by a number: the answer costs the same whatever the graph and the queue
+hold. The judgement is in `causes` and `absent`, as pure as may be.
+"""
+
+from collections.abc import Sequence
+
+from neo4j_queue.checks import fingerprint, in_force
+from neo4j_queue.database import Database
+from neo4j_queue.embedders import profile_of
+from neo4j_queue.errors import UnembeddableText
+from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.accepted import check_name
+from neo4j_queue.graph.entities import EntityText
+from neo4j_queue.graph.look import NODES, LookedAt, VectorState, look
+from neo4j_queue.jobs import JobRequest, Status
+from neo4j_queue.pipeline.truncation import LongTexts
+from neo4j_queue.queue import EmbedQueue, outlook, standing
+from neo4j_queue.queue.listing import Job
+from neo4j_queue.queue.standing import Ahead
+from neo4j_queue.reconcile import causes
+from neo4j_queue.reconcile.absent import why_absent
+from neo4j_queue.reconcile.causes import Surroundings
+from neo4j_queue.reconcile.commands import command
+from neo4j_queue.reconcile.explanation import Cause, Explanation, JobRecord, Prepared, Reason, Vector
+from neo4j_queue.settings import Role, Settings
+
+__all__ = ["Cause", "Explanation", "Reason", "explain", "explain_entity"]
+
+
+def explain_entity(name: str, settings: Settings | None = None) -> Explanation:
+    """Says why the entity of this key has no fresh vector, or that it has one; see `Explanation`.
+
+    Opens both databases by the settings (of the environment, when none are given) and closes them again. Raises
+    `SettingsError`, and the driver's errors when a database is away.
+    """
+    settings = settings or Settings.load(Role.CLI)
+    with Database(settings.graph_address()) as graph, Database(settings.jobs_address()) as jobs:
+        return explain(
+            EntityGraph.from_settings(settings, database=graph), EmbedQueue(jobs, settings), settings, name
+        )
+
+
+def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str) -> Explanation:
+    """As `explain_entity`, on what is open already. Nothing is written.
+
+    Raises ValueError for a name that no entity can have (half of a character in it).
+    """
+    check_name(name)
+    found = look(graph, name) if name else []
+    current = [node for node in found if not node.deleted]
+    if not current:
+        now = queue.status().now
+        absent = tuple(why_absent(graph, name, found))
+        return Explanation(name, graph.label, graph.key, graph.model, now, False, absent)
+    node = next((each for each in current if each.state is not VectorState.FRESH), current[0])
+    return _of_node(graph, queue, settings, name, current, node)
+
+
+def _of_node(
+    graph: EntityGraph,
+    queue: EmbedQueue,
+    settings: Settings,
+    name: str,
+    current: Sequence[LookedAt],
+    node: LookedAt,
+) -> Explanation:
+    versions = {each.version: graph.model for each in current}
+    history = standing.history(queue.database, name, graph.model, list(versions))
+    around = _around(graph, queue, settings)
+    job = history.of(graph.model, node.version)
+    ahead = Ahead(0) if job is None else standing.ahead(queue.database, job, around.now)
+    found = _causes(graph, settings, name, node, job, ahead, around)
+    well = all(cause.by_itself for cause in found)
+    return Explanation(
+        name=name,
+        label=graph.label,
+        key=graph.key,
+        model=graph.model,
+        now=around.now,
+        well=well,
+        causes=tuple(found),
+        nodes=len(current),
+        more_nodes=len(current) >= NODES,
+        text=_prepared(settings, name, node),
+        vector=_vector(node),
+        in_outbox=node.pending,
+        jobs=tuple(JobRecord.of(each, versions) for each in history.jobs),
+        more_jobs=history.more,
+        ahead=ahead if job is not None and job["status"] == Status.PENDING else None,
+        ready_at=_ready_at(job, ahead, around) if well else None,
+    )
+
+
+def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surroundings:
+    status = queue.status()
+    seen = outlook.read(queue, status)
+    own = fingerprint.fingerprint(settings, graph.database)
+    return Surroundings(
+        status=status,
+        outlook=seen,
+        refusal=in_force.refusal(seen.in_force, own),
+        beat_is_missing=queue.ticks.ages().beat_is_missing,
+        recovery=settings.embed_job_recovery_interval > 0,
+    )
+
+
+def _causes(
+    graph: EntityGraph,
+    settings: Settings,
+    name: str,
+    node: LookedAt,
+    job: Job | None,
+    ahead: Ahead,
+    around: Surroundings,
+) -> list[Cause]:
+    """What keeps the node's vector from being fresh, the decisive cause first."""
+    if node.state is VectorState.FRESH:
+        return [Cause(Reason.FRESH, "its vector is that of its text", True)]
+    if cause := _unembeddable(graph, settings, name, node):
+        return [cause]
+    match None if job is None else Status(job["status"]), job:
+        case Status.PENDING, dict():
+            return causes.of_pending(name, job, ahead, around)
+        case Status.PROCESSING, dict():
+            return causes.of_processing(job, around)
+        case Status.FAILED, dict():
+            return causes.of_failed(job, refusal=around.refusal)
+    return [_not_queued(settings, name, node, job, around)]
+
+
+def _unembeddable(
+    graph: EntityGraph, settings: Settings, name: str, node: LookedAt
+) -> Cause | None:
+    """Why there can be no vector of the text as it is."""
+    if node.blank:
+        why = "its text is empty, so there is nothing to embed"
+        properties = ", ".join(f"`{each}`" for each in graph.recipe.properties)
+        return Cause(Reason.EMPTY_TEXT, why, False, None, f"write a text into one of {properties}")
+    try:
+        _long_texts(settings).fitted(_entity_text(name, node))
+    except UnembeddableText as error:
+        again = command("repair", name)
+        advice = f"shorten it, or set EMBED_LONG_TEXTS=truncate and restart the workers; then `{again}`"
+        return Cause(Reason.TEXT_TOO_LONG, str(error), False, None, advice)
+    refusal = JobRequest(name, graph.model, node.version).refusal()
+    return None if refusal is None else Cause(Reason.NO_JOB_POSSIBLE, refusal, False)
+
+
+def _not_queued(
+    settings: Settings, name: str, node: LookedAt, job: Job | None, around: Surroundings
+) -> Cause:
+    """No job stands for the text: does anything find it by itself?"""
+    what = _WHAT[node.state]
+    ended = f" ({causes.ended_before(job)})" if job is not None else ""
+    verb = "repair" if node.state is VectorState.DAMAGED else "enqueue"
+    sweep = _found_by(settings, node)
+    if sweep is not None and around.refusal is None and not around.beat_is_missing:
+        scope, every_ms = sweep
+        why = f"{what}, and no job is queued for it{ended}: beat's sweep `{scope}` finds it, every {_time(every_ms)}"
+        return Cause(Reason.NOT_QUEUED, why, True, command(verb, name))
+    why = f"{what}, and no job is queued for it{ended}"
+    if around.refusal is not None:
+        return Cause(Reason.SETTINGS_NOT_IN_FORCE, f"{why}: {around.refusal}", False, command("init"))
+    if sweep is not None:
+        why += "; beat, whose sweeps would find it, does not tick (`celery -A tasks beat`)"
+    else:
+        why += f"; the sweeps of EMBED_DISCOVERY={','.join(settings.discovery())} do not look for such entities"
+    return Cause(Reason.NOT_QUEUED, why, False, command(verb, name))
+
+
+_WHAT = {
+    VectorState.MISSING: "it has no vector",
+    VectorState.STALE: "its text was changed since its vector was made",
+    VectorState.OTHER_MODEL: "its vector is of another model",
+    VectorState.OTHER_WIDTH: "its vector has another width than the model's",
+    VectorState.DAMAGED: "its vector is damaged (no number in it may be missing, infinite, or all of them zero)",
+    VectorState.FRESH: "its vector is fresh",
+}
+
+
+def _found_by(settings: Settings, node: LookedAt) -> tuple[str, int] | None:
+    """The first sweep of beat that finds the node, and how often it runs (ms)."""
+    finds = {
+        "outbox": node.pending,
+        "missing": node.state is VectorState.MISSING,
+        # A damaged vector of the right width and hash looks fresh to a sweep, which reads no numbers.
+        "all": node.state is not VectorState.DAMAGED,
+    }
+    found = [(every_ms, scope) for scope, every_ms in settings.discovery().items() if finds.get(scope)]
+    if not found:
+        return None
+    every_ms, scope = min(found)
+    return scope, every_ms
+
+
+def _time(ms: int) -> str:
+    seconds = round(ms / 1000)
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{round(seconds / 60)} min" if seconds < 7_200 else f"{seconds / 3_600:g} h"
+
+
+def _ready_at(job: Job | None, ahead: Ahead, around: Surroundings) -> int | None:
+    """About when the job will be done; None where that is not known."""
+    facts = around.outlook.facts
+    if job is None or facts is None or facts.speed is None or ahead.more:
+        return None
+    if job["status"] == Status.PROCESSING:
+        since = job.get("started_at") or around.now
+        return int(max(around.now, since + facts.speed.batch_ms))
+    if job["status"] != Status.PENDING:
+        return None
+    start = max(around.now, around.status.paused_until or 0, job["available_at"])
+    return facts.done_at(around.status.processing + ahead.jobs + 1, ahead.jobs + 1, start)
+
+
+def _long_texts(settings: Settings) -> LongTexts:
+    return LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
+
+
+def _entity_text(name: str, node: LookedAt) -> EntityText:
+    return EntityText(name, node.text, node.content_hash, (), fresh=False, deleted=node.deleted)
+
+
+def _prepared(settings: Settings, name: str, node: LookedAt) -> Prepared:
+    try:
+        sent = _long_texts(settings).fitted(_entity_text(name, node))
+    except UnembeddableText:
+        sent = None
+    return Prepared(
+        text=node.text if sent is None else sent.text,
+        characters=len(node.text),
+        est_tokens=node.est_tokens,
+        hash=node.content_hash,
+        version=node.version,
+        cut=sent is not None and sent.truncated,
+        sent_characters=0 if sent is None or node.blank else len(sent.text),
+    )
+
+
+def _vector(node: LookedAt) -> Vector:
+    return Vector(
+        node.state, node.model, node.width, node.vector_hash, node.embedded_at, node.truncated
+    )
+
+
