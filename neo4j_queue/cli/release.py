@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from neo4j_queue.queue.leases import HeldJob
     from neo4j_queue.settings import Settings
 
+# Jobs that a dry run lists: enough to recognize them; a batch may have two thousand.
+SHOWN = 20
+
 
 def register(app: typer.Typer) -> None:
     """Adds this module's command."""
@@ -98,6 +101,14 @@ def _tell(found: "list[HeldJob]", *, json: bool) -> None:
         output.print_json({"dry_run": True, "would_release": jobs})
         return
     print(f"Would release {output.counted(len(found), 'job')}.")
-    if found:
-        rows = [[j.id, j.entity_uid, j.worker, output.iso(j.since)] for j in found]
-        output.print_table("", ["id", "entity", "worker", "running since"], rows)
+    if not found:
+        return
+    counts: "dict[str | None, list[HeldJob]]" = {}
+    for job in found:
+        counts.setdefault(job.worker, []).append(job)
+    rows = [[worker, len(jobs), output.iso(jobs[0].since)] for worker, jobs in counts.items()]
+    output.print_table("", ["worker", "jobs", "the first since"], rows)
+    rows = [[j.id, j.entity_uid, j.worker, output.iso(j.since)] for j in found[:SHOWN]]
+    output.print_table("", ["id", "entity", "worker", "running since"], rows)
+    if len(found) > SHOWN:
+        print(f"... and {len(found) - SHOWN:,} more (all of them: --json)")

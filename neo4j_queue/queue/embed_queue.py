@@ -280,7 +280,7 @@ class EmbedQueue:
         released: list[str] = []
         for page in pages(sorted(set(job_ids)), PAGE):
             rows = self.database.write(statement("jobs/release_jobs"), ids=page, tokens=held)
-            self.locks.forget_texts(row["token"] for row in rows)
+            self.locks.end_emptied(row["token"] for row in rows)
             released += [row["id"] for row in rows]
         return released
 

@@ -1,5 +1,6 @@
 """The locks of jobs and leases: the heartbeat extends them, and recovery takes back what they no longer hold."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from neo4j_queue.cypher import statement
@@ -92,6 +93,13 @@ class Locks:
         self._database.write(statement("jobs/recover_leases"), now=self._now())
         self.forget_texts(job.token for job in recovered)
         return recovered
+
+    def end_emptied(self, tokens: Iterable[str | None]) -> None:
+        """Ends the leases that hold no job any more, after one was taken from each of these (a token for each job)."""
+        taken = Counter(token for token in tokens if token)
+        if taken:
+            rows = [{"token": token, "jobs": taken[token]} for token in sorted(taken)]
+            self._database.write(statement("jobs/empty_leases"), taken=rows, now=self._now())
 
     def forget_texts(self, tokens: Iterable[str | None]) -> None:
         """The texts of these leases are no longer in hand: their twins need not wait."""

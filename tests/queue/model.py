@@ -319,7 +319,13 @@ class QueueModel:
         """The ids of the jobs that were running."""
         jobs = [job for job in map(self.jobs.get, ids) if job and job.status == "processing"]
         for job in jobs:
+            lease = self.leases.get(job.lease_token or "")
             job.pending()
+            if lease is not None and lease.open:
+                lease.left -= 1
+        for lease in self.leases.values():
+            if lease.open and lease.left <= 0:
+                lease.open, lease.finished_at = False, self.now
         return {job.id for job in jobs}
 
     def retry_failed(self, category: str | None) -> int:

@@ -137,3 +137,23 @@ def test_an_operator_takes_jobs_from_whoever_holds_them(queue: EmbedQueue, jobs_
     assert queue.heartbeat({work.token: work.ids}) == {}
     states = {job["id"]: job["status"] for job in all_jobs(jobs_db).values()}
     assert states == {work.ids[0]: "completed", **dict.fromkeys(work.ids[1:], "pending")}
+
+
+def test_a_lease_whose_jobs_an_operator_took_is_ended(
+    make_queue: Callable[..., EmbedQueue], jobs_db: Database, clock: Clock
+) -> None:
+    """Its place is free, and what it may have sent counts against the limit. Fails with jobs/forget_texts alone: the lease
+    stayed open until its lock, and `status` promised its jobs by then."""
+    queue = make_queue(embed_batch_size=2, embedding_rate_limit_tokens=2)
+    queue.enqueue(requests(4))
+    begun, waiting = leased(queue, batches=2).leases
+    queue.start(begun.token, begun.job_ids)
+    queue.release_jobs(begun.job_ids[:1])
+    assert the_lease(jobs_db, begun.token)["open"] is True
+    queue.release_jobs([*begun.job_ids, *waiting.job_ids])
+    for lease in (begun, waiting):
+        ended = the_lease(jobs_db, lease.token)
+        assert (ended.get("open"), ended["outcome"], ended["finished_at"]) == (None, "released", clock.now)
+    assert queue.status().locked_seconds is None
+    assert queue.rate_used().requests == 1, "that of the lease whose work had begun"
+    assert queue.settle(begun.token, Verdicts(released=begun.job_ids)).released == set()
