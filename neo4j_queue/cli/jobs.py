@@ -84,8 +84,8 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first: by when they ended, or are or were due; those of an entity by when they were created.
 
-    A running job has its owner (the worker, or who leased it) and since when. --since looks at the time by which the
-    jobs are listed.
+    A running job has its owner (the worker, or who leased it) and since when; of any other it is the worker of the last
+    verdict. --since looks at the time by which the jobs are listed.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def list_jobs(
             job["status"],
             output.iso(job.get("created_at") if entity is not None else listing.time_of(job)),
             f"{job.get('attempts', 0)}/{job.get('max_attempts', '?')}",
-            workers.get(job["id"]) or job.get("lock_owner"),
+            workers.get(job["id"]) or job.get("lock_owner") or job.get("worker"),
             output.iso(job.get("started_at") or job.get("leased_at"))
             if job["status"] == "processing"
             else None,

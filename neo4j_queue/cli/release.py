@@ -103,7 +103,7 @@ def _tell(found: "list[HeldJob]", *, json: bool) -> None:
     print(f"Would release {output.counted(len(found), 'job')}.")
     if not found:
         return
-    counts: "dict[str | None, list[HeldJob]]" = {}
+    counts: dict[str | None, list[HeldJob]] = {}
     for job in found:
         counts.setdefault(job.worker, []).append(job)
     rows = [[worker, len(jobs), output.iso(jobs[0].since)] for worker, jobs in counts.items()]

@@ -69,6 +69,8 @@ PROPERTIES = (
     ),
     _property("leased_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant"),
     _property("started_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant", "start"),
+    # The worker of the last verdict, or the one that died: a job that has ended has no lease that would tell.
+    _property("worker", Requeued.REMOVED, *_AS_NEW, "complete", "fail", "recover_jobs"),
     _property("processed_at", Requeued.REMOVED, *_AS_NEW, "complete", "fail", "recover_jobs"),
     _property("outcome", Requeued.REMOVED, *_AS_NEW, "complete"),
     _property("failure_reason", Requeued.REMOVED, *_AS_NEW, "fail", "recover_jobs"),

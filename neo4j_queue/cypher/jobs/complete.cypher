@@ -8,8 +8,8 @@ WITH l, coalesce($now, datetime.realtime().epochMillis) AS now
 UNWIND $rows AS row
 MATCH (j:EmbedJob {id: row.id})
 SET j._lock = true
-WITH now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.started_at IS NOT NULL
-SET j:EmbedCompleted, j.status = 'completed', j.outcome = row.outcome, j.processed_at = now
+WITH l, now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.started_at IS NOT NULL
+SET j:EmbedCompleted, j.status = 'completed', j.outcome = row.outcome, j.processed_at = now, j.worker = l.worker
 REMOVE j.lock_owner, j.lock_until, j.lease_token, j.max_batch, j.error, j.error_category, j.error_type, j.error_status,
   j.error_stack
 RETURN collect({id: j.id}) AS rows

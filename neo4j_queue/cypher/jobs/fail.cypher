@@ -10,10 +10,10 @@ WITH l, coalesce($now, datetime.realtime().epochMillis) AS now
 UNWIND $rows AS row
 MATCH (j:EmbedJob {id: row.id})
 SET j._lock = true
-WITH now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.started_at IS NOT NULL
+WITH l, now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND j.started_at IS NOT NULL
 SET j.attempts = j.attempts + 1, j.crashes = 0, j.error = row.error, j.error_category = row.error_category,
   j.error_type = row.error_type, j.error_status = row.error_status, j.error_stack = row.error_stack,
-  j.failure_reason = row.reason, j.max_batch = row.max_batch,
+  j.failure_reason = row.reason, j.max_batch = row.max_batch, j.worker = l.worker,
   j.status = CASE WHEN row.reason IS NULL THEN 'pending' ELSE 'failed' END,
   j.available_at = CASE WHEN row.reason IS NULL THEN now + row.delay_ms ELSE j.available_at END,
   j.processed_at = CASE WHEN row.reason IS NULL THEN null ELSE now END

@@ -16,7 +16,7 @@ FOREACH (_ IN CASE WHEN again THEN [1] ELSE [] END |
   SET j.status = 'pending', j.available_at = now, j.attempts = 0, j.max_attempts = $max_attempts, j.crashes = 0,
     j.est_tokens = row.est_tokens
   REMOVE j.processed_at, j.outcome, j.failure_reason, j.error, j.error_category, j.error_type, j.error_status,
-    j.error_stack, j.lease_token, j.leased_at, j.started_at, j.lock_owner, j.lock_until, j.crashed_at, j.max_batch,
+    j.error_stack, j.lease_token, j.leased_at, j.started_at, j.lock_owner, j.lock_until, j.crashed_at, j.max_batch, j.worker,
     j:EmbedCompleted, j:EmbedFailed)
 WITH row, again OR hurried AS again
 RETURN collect({row: row.row, again: again}) AS rows

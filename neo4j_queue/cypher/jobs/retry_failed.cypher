@@ -14,6 +14,6 @@ WHERE j.status = 'failed'
 SET j.status = 'pending', j.available_at = coalesce($now, datetime.realtime().epochMillis), j.attempts = 0,
   j.crashes = 0
 REMOVE j.processed_at, j.outcome, j.failure_reason, j.error, j.error_category, j.error_type, j.error_status,
-  j.error_stack, j.lease_token, j.leased_at, j.started_at, j.lock_owner, j.lock_until, j.crashed_at, j.max_batch,
+  j.error_stack, j.lease_token, j.leased_at, j.started_at, j.lock_owner, j.lock_until, j.crashed_at, j.max_batch, j.worker,
   j:EmbedFailed
 RETURN j.id AS id, j.entity_uid AS entity_uid
