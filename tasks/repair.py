@@ -77,9 +77,9 @@ def retry_failed(
         arguments.http_status(status),
         arguments.limit(limit),
     )
-    retried = resources.queue().retry_failed(*wanted)
+    done = resources.queue().retry(*wanted)
     resources.nudge()()
-    return {"retried": retried}
+    return {"retried": done.jobs, "left": done.left}
 
 
 @by_hand

@@ -64,7 +64,7 @@ def disagreement(workers: Iterable[Worker], own: str) -> str | None:
 
     A part that one of the two does not know is not compared.
     """
-    ours = _parts(own)
+    ours = parts_of(own)
     found: dict[str, list[str]] = {}
     for worker in workers:
         other = differing(own, worker.fingerprint or "")
@@ -80,13 +80,13 @@ def disagreement(workers: Iterable[Worker], own: str) -> str | None:
 
 def differing(one: str, other: str) -> list[str]:
     """The parts in which two fingerprints differ; one that either does not know is not compared."""
-    theirs = _parts(other)
-    return [name for name, mark in _parts(one).items() if theirs.get(name, mark) != mark]
+    theirs = parts_of(other)
+    return [name for name, mark in parts_of(one).items() if theirs.get(name, mark) != mark]
 
 
 def split(workers: Iterable[Worker]) -> Split | None:
     """How the settings of these workers differ, or None. A part that a worker does not tell is not compared."""
-    told = {worker.name: _parts(worker.fingerprint or "") for worker in workers}
+    told = {worker.name: parts_of(worker.fingerprint or "") for worker in workers}
     marks: dict[str, set[str]] = {}
     for parts in told.values():
         for part, mark in parts.items():
@@ -107,7 +107,8 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _parts(mark: str) -> dict[str, str]:
+def parts_of(mark: str) -> dict[str, str]:
+    """The digests of a fingerprint by the names of the parts."""
     return dict(part.split(":", 1) for part in mark.split() if ":" in part)
 
 

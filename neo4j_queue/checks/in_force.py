@@ -5,13 +5,13 @@ takes over those of the first worker. A process with others does no work: a work
 not given, a message is given back, and `enqueue` refuses. So a process that was left behind by a change ends no job.
 """
 
-from neo4j_queue.checks.fingerprint import differing
+from neo4j_queue.checks.fingerprint import differing, parts_of
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, the_row
 from neo4j_queue.errors import SettingsError
 
 # A change of these means other entities: jobs that were queued before cannot be done under the new ones.
-ENTITIES = frozenset({"graph", "label", "key"})
+ENTITIES = ("graph", "label", "key")
 
 WAY_OUT = "put right what differs in .env, or put these settings in force with `neo4j-queue init`"
 
@@ -67,5 +67,17 @@ def check(jobs: Database, mark: str) -> None:
         raise SettingsError([line])
 
 
+def entities_of(mark: str) -> str | None:
+    """The part of a fingerprint that says which entities it means, as jobs carry it (`made_for`); None = not known.
+
+    Of hex digits alone, which the server stores in a third of the room.
+    """
+    parts = parts_of(mark)
+    return "".join(parts[part] for part in ENTITIES) if set(ENTITIES) <= parts.keys() else None
+
+
 def _in_force(jobs: Database, mark: str, *, replace: bool) -> str:
-    return str(the_row(jobs.write(statement("control/in_force"), mark=mark, replace=replace))["in_force"])
+    written = jobs.write(
+        statement("control/in_force"), mark=mark, entities=entities_of(mark), replace=replace
+    )
+    return str(the_row(written)["in_force"])

@@ -113,7 +113,9 @@ def _text(found: "Explanation") -> str | None:
     if not text.characters:
         return "empty"
     cut = f", the first {text.sent_characters:,} characters of it are sent" if text.cut else ""
-    return f"{text.characters:,} characters, about {text.est_tokens:,} tokens{cut}; SHA-256 {text.hash[:SHORT]}…"
+    return (
+        f"{text.characters:,} characters, about {text.est_tokens:,} tokens{cut}; SHA-256 {text.hash[:SHORT]}…"
+    )
 
 
 _COLUMNS = [

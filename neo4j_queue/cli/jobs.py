@@ -207,12 +207,18 @@ def retry(
       neo4j-queue retry --status 503
     """
     with session.open_queue() as queue:
-        retried = queue.retry_failed(_plain(category), _plain(reason), status, limit, ids or None)
-    if retried:
+        done = queue.retry(_plain(category), _plain(reason), status, limit, ids or None)
+    if done.jobs:
         session.nudge()
     if json:
-        output.print_json({"retried": retried})
+        output.print_json({"retried": done.jobs, "left": done.left})
     else:
-        print(f"{output.counted(retried, 'failed job')} queued again.")
-    if ids and retried < len(set(ids)):
-        session.refuse(f"{len(set(ids)) - retried} of the jobs named are not failed jobs")
+        print(f"{output.counted(done.jobs, 'failed job')} queued again.")
+    if done.left:
+        session.warn(
+            f"{output.counted(done.left, 'failed job')} left as before: made under settings with another graph, label "
+            "or key than those in force, whose workers would end them without a vector; put those settings in force "
+            "(`neo4j-queue init`) and retry then"
+        )
+    if ids and done.jobs + done.left < len(set(ids)):
+        session.refuse(f"{len(set(ids)) - done.jobs - done.left} of the jobs named are not failed jobs")

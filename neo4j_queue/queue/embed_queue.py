@@ -43,7 +43,7 @@ from neo4j_queue.queue.leases import (
 )
 from neo4j_queue.queue.locks import Locks
 from neo4j_queue.queue.prices import tariff_of
-from neo4j_queue.queue.retry_failed import RetryTransaction, failed_ids
+from neo4j_queue.queue.retry_failed import Retried, retry
 from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.queue.ticks import Ticks
 from neo4j_queue.settings import Settings
@@ -292,20 +292,20 @@ class EmbedQueue:
         limit: int | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id; how many."""
+        """How many jobs `retry` queued again."""
+        return self.retry(category, reason, status, limit, ids).jobs
+
+    def retry(
+        self,
+        category: str | None = None,
+        reason: str | None = None,
+        status: int | None = None,
+        limit: int | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Retried:
+        """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id."""
         wanted = {"category": category, "reason": reason, "status": status}
-        found = failed_ids(self.database, wanted) if ids is None else iter([sorted(set(ids))])
-        retried = 0
-        for some in found:
-            looked_at = 0
-            while looked_at < len(some) and (limit is None or retried < limit):
-                size = PAGE if limit is None else min(PAGE, limit - retried)
-                page = some[looked_at : looked_at + size]
-                retried += self.database.transaction(RetryTransaction(wanted, page, self._clock()).run)
-                looked_at += size
-            if limit is not None and retried >= limit:
-                break
-        return retried
+        return retry(self.database, wanted, limit, ids, self._clock)
 
     def cleanup(self, most: int | None = None) -> retention.CleanupReport:
         """Removes ended jobs past `EMBED_JOB_RETENTION_DAYS`; see `retention.cleanup`."""

@@ -7,9 +7,10 @@ known, and so is the end: a limit alone says how soon it may be, not how soon it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Leases are asked for once a second, and a batch may take one: what is less than this apart is work, a longer gap is a
-# pause, a limit, or an empty queue.
+# Beat asks for leases once a second: batches less than this apart are work without a rest. A longer gap is a pause, a
+# limit, or an empty queue. Where a window is short, the rests of its limit are shorter: then a share of it.
 GAP_MS = 2_000
+GAP_SHARE = 4
 # A moment beyond ten years is none that anyone waits for.
 FAR_MS = 10 * 365 * 86_400_000
 
@@ -18,8 +19,8 @@ FAR_MS = 10 * 365 * 86_400_000
 class Window:
     """A limit: so much of `what` ("requests", "tokens") in any `window_ms`.
 
-    `leaving`: what is used now, by when it leaves the window (epoch ms), the soonest first. `kept`: what the jobs at hand
-    leave to others. `per_ms`: the interval that the limit is named for, `of_provider`: by the provider.
+    `leaving`: what is used now, by when it leaves the window (epoch ms), the soonest first. `kept`: what the jobs at
+    hand leave to others. `per_ms`: the interval that the limit is named for, `of_provider`: by the provider.
     """
 
     what: str
@@ -79,15 +80,16 @@ class Speed:
     batch_ms: int
 
     @classmethod
-    def of(cls, batches: Sequence[Sequence[int]]) -> "Speed | None":
-        """The speed of batches (began, ended, jobs); None if no job ended in them."""
+    def of(cls, batches: Sequence[Sequence[int]], windows: Sequence[Window] = ()) -> "Speed | None":
+        """The speed of batches (began, ended, jobs) under some limits; None if no job ended in them."""
         jobs = sum(batch[2] for batch in batches)
         if not jobs:
             return None
+        gap_ms = min([GAP_MS, *(window.window_ms // GAP_SHARE for window in windows)])
         busy = 0
         until: int | None = None
-        for began, ended, _ in sorted(batches):
-            if until is None or began - until > GAP_MS:
+        for began, ended, _ in sorted(map(tuple, batches)):
+            if until is None or began - until > gap_ms:
                 busy += max(0, ended - began)
                 until = ended
             elif ended > until:

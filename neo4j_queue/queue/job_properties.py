@@ -52,6 +52,8 @@ PROPERTIES = (
     # By the request that queues it again. A retry has no request: the job keeps those of its last one.
     _property("max_attempts", Requeued.RESET, "enqueue", "requeue"),
     _property("est_tokens", Requeued.RESET, "enqueue", "requeue"),
+    # Of which graph, label and key its entity is: what was in force when it was queued. A retry has no request.
+    _property("made_for", Requeued.RESET, "enqueue", "requeue"),
     # The most jobs that its next batch may hold: the request that held it was refused, and not asked in all parts.
     _property("max_batch", Requeued.REMOVED, *_AS_NEW, "complete", "fail", "release"),
     _property("lease_token", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant", "complete"),

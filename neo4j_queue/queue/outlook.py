@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -178,9 +178,10 @@ def _facts(queue: "EmbedQueue", status: QueueStatus) -> tuple[Facts, int]:
         bounds = bounds.within(status.found_inputs)
     backfill = bool(found) and all(job["priority"] == min(PRIORITIES) for job in found)
     requests, tokens = _per_job(found, bounds, row["token_factor"])
+    windows = tuple(_windows(row, limits, status.now, backfill=backfill))
     facts = Facts(
-        tuple(_windows(row, limits, status.now, backfill=backfill)),
-        Speed.of(row["ended"]),
+        windows,
+        Speed.of(row["ended"], windows),
         requests,
         tokens,
         row["last_due_at"],

@@ -22,7 +22,7 @@ COUNTED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Jobs of one entity in the order of time; `more`: there are others that are not among them."""
+    """Jobs of one entity in the order of time; `more`: there are others, or may be."""
 
     jobs: tuple[Job, ...]
     more: bool
@@ -57,8 +57,8 @@ def history(
         most=LOOKED_AT,
         limit=limit,
     )
-    jobs = sorted((public(job) for job in row["jobs"]), key=last_at)
-    return History(tuple(jobs), row["looked_at"] > len(jobs))
+    jobs = sorted((public(job) for job in row["jobs"]), key=lambda job: (last_at(job), job["created_at"]))
+    return History(tuple(jobs), row["looked_at"] >= LOOKED_AT or row["looked_at"] > len(jobs))
 
 
 def last_at(job: Mapping[str, int | None]) -> int:

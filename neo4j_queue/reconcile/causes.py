@@ -20,14 +20,16 @@ WORKER = "celery -A tasks worker"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The queue as it is now. `refusal`: why the settings of whoever asks are not those in force; None = they are.
+    """The queue as it is now.
 
-    `recovery`: jobs of dead workers are taken back by themselves.
+    `refusal`: why the settings of the caller are not those in force; None = they are. `entities`: which ones those in
+    force mean, as jobs carry it. `recovery`: jobs of dead workers are taken back by themselves.
     """
 
     status: QueueStatus
     outlook: Outlook
     refusal: str | None
+    entities: str | None
     beat_is_missing: bool
     recovery: bool
 
@@ -61,7 +63,9 @@ def of_queue(around: Surroundings) -> Iterator[Cause]:
         yield Cause(Reason.WORKERS_DISPLACED, why, False, None, advice)
     if around.outlook.limit == 0:
         why = "EMBEDDING_RATE_LIMIT_TOKENS is 0, which allows no request"
-        advice = "set EMBEDDING_RATE_LIMIT_TOKENS to a number above 0, or to `unlimited`, and restart the workers"
+        advice = (
+            "set EMBEDDING_RATE_LIMIT_TOKENS to a number above 0, or to `unlimited`, and restart the workers"
+        )
         yield Cause(Reason.NO_REQUEST_ALLOWED, why, False, None, advice)
 
 
@@ -120,9 +124,9 @@ def of_processing(job: Job, around: Surroundings) -> list[Cause]:
     return [*of_queue(around), Cause(Reason.DISPATCHED, why, True)]
 
 
-def of_failed(job: Job, *, refusal: str | None) -> list[Cause]:
-    """Why a job failed for good."""
-    again = command("retry", job["id"])
+def of_failed(name: str, job: Job, *, refusal: str | None, foreign: bool) -> list[Cause]:
+    """Why a job failed for good. `foreign`: it was made for other entities than those in force; `retry` leaves it."""
+    again = command("repair", name) if foreign else command("retry", job["id"])
     at = moment(job.get("processed_at"), None)
     match job.get("failure_reason"):
         case FailureReason.WORKER_LOST:

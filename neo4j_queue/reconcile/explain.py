@@ -101,6 +101,7 @@ def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surrou
         status=status,
         outlook=seen,
         refusal=in_force.refusal(seen.in_force, own),
+        entities=in_force.entities_of(seen.in_force or own),
         beat_is_missing=queue.ticks.ages().beat_is_missing,
         recovery=settings.embed_job_recovery_interval > 0,
     )
@@ -126,13 +127,12 @@ def _causes(
         case Status.PROCESSING, dict():
             return causes.of_processing(job, around)
         case Status.FAILED, dict():
-            return causes.of_failed(job, refusal=around.refusal)
+            foreign = job.get("made_for") not in (None, around.entities)
+            return causes.of_failed(name, job, refusal=around.refusal, foreign=foreign)
     return [_not_queued(settings, name, node, job, around)]
 
 
-def _unembeddable(
-    graph: EntityGraph, settings: Settings, name: str, node: LookedAt
-) -> Cause | None:
+def _unembeddable(graph: EntityGraph, settings: Settings, name: str, node: LookedAt) -> Cause | None:
     """Why there can be no vector of the text as it is."""
     if node.blank:
         why = "its text is empty, so there is nothing to embed"
@@ -166,7 +166,9 @@ def _not_queued(
     if sweep is not None:
         why += "; beat, whose sweeps would find it, does not tick (`celery -A tasks beat`)"
     else:
-        why += f"; the sweeps of EMBED_DISCOVERY={','.join(settings.discovery())} do not look for such entities"
+        why += (
+            f"; the sweeps of EMBED_DISCOVERY={','.join(settings.discovery())} do not look for such entities"
+        )
     return Cause(Reason.NOT_QUEUED, why, False, command(verb, name))
 
 
@@ -241,8 +243,4 @@ def _prepared(settings: Settings, name: str, node: LookedAt) -> Prepared:
 
 
 def _vector(node: LookedAt) -> Vector:
-    return Vector(
-        node.state, node.model, node.width, node.vector_hash, node.embedded_at, node.truncated
-    )
-
-
+    return Vector(node.state, node.model, node.width, node.vector_hash, node.embedded_at, node.truncated)

@@ -92,7 +92,7 @@ class Vector:
 class JobRecord:
     """One job of the entity. `current`: it is for the text as it is now. Times in epoch ms.
 
-    `owner`: the worker that has it, or who leased it; of a job that has ended, the worker that ended it, if it is known.
+    `owner`: the worker that has it, or who leased it; of any other job the worker of its last verdict.
     """
 
     id: str
@@ -144,7 +144,9 @@ class JobRecord:
 
 
 # Of a job and of a vector, in epoch ms.
-TIMES = frozenset({"created_at", "available_at", "started_at", "ended_at", "lock_until", "embedded_at", "ready_at"})
+TIMES = frozenset(
+    {"created_at", "available_at", "started_at", "ended_at", "lock_until", "embedded_at", "ready_at"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,10 @@ class Explanation:
     """Why an entity has no fresh vector, or that it has one.
 
     `well`: its vector is fresh, or will be without help; else a person is needed. `causes`: what keeps it, the decisive
-    one first. `nodes`: how many nodes of the label have the key and are not soft-deleted (`more_nodes`: at least); text,
-    vector and causes are those of the one that is in need. `ahead`: due jobs that are leased before its own. `ready_at`:
-    about when its vector will be fresh (epoch ms), None = not known. `now`: when this was, by the jobs database.
+    one first. `nodes`: how many nodes of the label have the key and are not soft-deleted (`more_nodes`: at least);
+    text, vector and causes are those of the one that is in need. `ahead`: due jobs that are leased before its own.
+    `ready_at`: about when its vector will be fresh (epoch ms), None = not known. `now`: when this was, by the jobs
+    database.
     """
 
     name: str

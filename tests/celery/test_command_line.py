@@ -215,10 +215,13 @@ def test_failed_jobs_are_listed_shown_and_queued_again(world: World, run: Run) -
     assert run("jobs", "show", one, "--json")["failure_reason"] == "permanent_error"
     assert one in run("jobs", "show", one)
     run("jobs", "show", "no-such-id", code=1)
-    assert run("retry", "--category", "TRANSIENT", "--json") == {"retried": 0}
-    assert run("retry", one, "--json") == {"retried": 1}
+    assert run("retry", "--category", "TRANSIENT", "--json") == {"retried": 0, "left": 0}
+    assert run("retry", one, "--json") == {"retried": 1, "left": 0}
     run("retry", one, code=1)
-    assert run("retry", "--status", "400", "--reason", "permanent_error", "--json") == {"retried": 1}
+    assert run("retry", "--status", "400", "--reason", "permanent_error", "--json") == {
+        "retried": 1,
+        "left": 0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_not_found_with_a_name_that_was_meant(working: Bench) -> None:
     working.create("Ada Lovelace")
     found = why(working, "ada lovelace ")
     assert (found.reason, found.well, found.in_scope) == (Reason.NOT_FOUND, False, False)
-    assert "did you mean \"Ada Lovelace\"?" in found.causes[0].why
+    assert 'did you mean "Ada Lovelace"?' in found.causes[0].why
     assert found.command == "neo4j-queue explain 'Ada Lovelace'"
     assert why(working, "somebody else").command is None
 
@@ -241,7 +241,9 @@ def test_any_name_stands_in_its_command_as_one_word(working: Bench, name: str) -
     command = why(working, name).command
     assert command is not None
     shown = command.replace("neo4j-queue", "printf '%s\\0'", 1)
-    words = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, check=True).stdout.split("\0")
+    words = subprocess.run(["bash", "-c", shown], capture_output=True, text=True, check=True).stdout.split(
+        "\0"
+    )
     assert words[:-1] == (["enqueue", "--", name] if name.startswith("-") else ["enqueue", name])
 
 

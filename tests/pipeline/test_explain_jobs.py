@@ -103,11 +103,11 @@ def test_paused(working: Bench) -> None:
     assert "(in 10 min)" in found.causes[0].why
 
 
-def test_the_provider_rests_after_an_outage(working: Bench) -> None:
-    working.create("a", "b", "c", "d", "e", "f")
+def test_the_provider_rests_after_an_outage(make_bench: MakeBench) -> None:
+    working = at_work(make_bench(embed_batch_size=1))
+    working.create("a", *(f"n{n}" for n in range(8)))
     working.provider.reply_always(error(503))
-    for _ in range(6):
-        working.step()
+    working.step()
     assert working.queue.control.state().trouble == "outage"
     found = why(working)
     assert (found.reason, found.well) == (Reason.RESTING, True)

@@ -9,6 +9,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
 from neo4j_queue.queue import EmbedQueue, retry_failed
 from neo4j_queue.queue.leases import Failure
+from neo4j_queue.queue.retry_failed import Retried
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
     Clock,
@@ -182,3 +183,21 @@ def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
     assert queue.retry_failed(status=503) == 5, "all of one moment are found"
     assert queue.retry_failed() == 100
     assert queue.retry_failed() == 0
+
+
+def test_a_retry_leaves_jobs_that_were_made_for_other_entities(queue: EmbedQueue, jobs_db: Database) -> None:
+    """Their entities are of another graph, label or key: workers of the settings in force would end them for that. A
+    job that does not tell is retried. Fails without `made_for` in jobs/retry_failed."""
+    control = "MATCH (c:QueueControl {name: 'embedding'}) SET c.entities = $entities"
+    made: list[str | None] = [None, "books", "people"]
+    for n, entities in enumerate(made):
+        jobs_db.write(control, entities=entities)
+        queue.enqueue(request(n))
+    work = running(queue)
+    queue.fail(work.token, failures(work.jobs, ErrorCategory.PERMANENT))
+    assert queue.retry() == Retried(2, left=1)
+    jobs = {job["entity_uid"]: job for job in all_jobs(jobs_db).values()}
+    assert [jobs[request(n).entity_uid]["status"] for n in range(3)] == ["pending", "failed", "pending"]
+    # Asked for anew, it is made for the entities in force.
+    queue.enqueue(request(1))
+    assert all_jobs(jobs_db)[jobs[request(1).entity_uid]["id"]]["made_for"] == "people"

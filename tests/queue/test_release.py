@@ -142,8 +142,8 @@ def test_an_operator_takes_jobs_from_whoever_holds_them(queue: EmbedQueue, jobs_
 def test_a_lease_whose_jobs_an_operator_took_is_ended(
     make_queue: Callable[..., EmbedQueue], jobs_db: Database, clock: Clock
 ) -> None:
-    """Its place is free, and what it may have sent counts against the limit. Fails with jobs/forget_texts alone: the lease
-    stayed open until its lock, and `status` promised its jobs by then."""
+    """Its place is free, and what it may have sent counts against the limit. Fails with jobs/forget_texts alone: the
+    lease stayed open until its lock, and `status` promised its jobs by then."""
     queue = make_queue(embed_batch_size=2, embedding_rate_limit_tokens=2)
     queue.enqueue(requests(4))
     begun, waiting = leased(queue, batches=2).leases

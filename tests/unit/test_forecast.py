@@ -44,6 +44,11 @@ def test_speed_is_that_of_the_work_and_not_of_the_time_between() -> None:
     """Fails with the time from the first batch to now: after an idle hour a backlog is said to take hours."""
     batches = [(0, 1_000, 10), (500, 1_500, 10), (2_000, 3_000, 10), (3_600_000, 3_601_000, 10)]
     assert Speed.of(batches) == Speed(40, 4_000, 1_000)
+    rests = [(0, 1_000, 10), (2_000, 3_000, 10)]
+    assert Speed.of(rests) == Speed(20, 3_000, 1_000)
+    assert Speed.of(rests, [Window("requests", 1, 2_000)]) == Speed(20, 2_000, 1_000), (
+        "the rests of a short window"
+    )
     assert Speed.of([]) is None
     assert Speed.of([(0, 1_000, 0)]) is None, "batches in which no job ended say nothing"
 

@@ -58,7 +58,7 @@ def test_a_new_job_has_what_a_requeue_writes_again() -> None:
 
 @pytest.mark.parametrize(
     ("name", "raised", "not_asked"),
-    [("requeue", {"priority"}, set()), ("retry_failed", set(), {"max_attempts", "est_tokens"})],
+    [("requeue", {"priority"}, set()), ("retry_failed", set(), {"max_attempts", "est_tokens", "made_for"})],
 )
 def test_a_job_that_is_queued_again_is_as_if_new(name: str, raised: set[str], not_asked: set[str]) -> None:
     """Fails when `j.outcome`, say, is taken out of the statement."""

@@ -81,7 +81,7 @@ def test_the_end_is_told_where_the_pace_is_known(
     change: dict[str, object], speed: Speed | None, done_at: int | None
 ) -> None:
     """41 jobs, and 20 ended in 20 seconds of work: in 41 seconds. What is not known is not invented."""
-    status = replace(WORKING, pending=31, now=100_000, **change)  # type: ignore[arg-type]
+    status = replace(WORKING, **{"pending": 31, "now": 100_000, **change})  # type: ignore[arg-type]
     facts = Facts((), speed, 1.0, 0.0, 500_000 if status.delayed else None, None)
     assert outlook._done_at(status, facts) == done_at
 

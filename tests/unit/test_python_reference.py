@@ -64,7 +64,9 @@ def page() -> str:
     methods = [_callable(f"graph.{name}", getattr(EntityGraph, name)) for name in METHODS]
     explained = _callable("neo4j_queue.explain_entity", neo4j_queue.explain_entity)
     values = [_value(kind) for kind in VALUES]
-    return "\n".join([HEAD, "## Calls\n", opened, *methods, explained, "## Values\n", *values]).rstrip() + "\n"
+    return (
+        "\n".join([HEAD, "## Calls\n", opened, *methods, explained, "## Values\n", *values]).rstrip() + "\n"
+    )
 
 
 def _callable(name: str, call: Any) -> str:
