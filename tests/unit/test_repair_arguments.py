@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from neo4j_queue.queue.retry_failed import Retried
 from tasks import repair, resources, upkeep
 
 REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
@@ -59,9 +60,9 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
-    def retry_failed(self, *wanted: object) -> int:
+    def retry(self, *wanted: object) -> Retried:
         self.calls.append(wanted)
-        return 1
+        return Retried(1)
 
     def release_jobs(self, ids: list[str]) -> list[str]:
         self.calls.append(tuple(ids))
