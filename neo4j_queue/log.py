@@ -41,7 +41,10 @@ STACK_CHARS = 8_000
 # A peer that stopped reading our pipe: after this long the line is dropped, so that no job hangs on its log.
 WRITE_TIMEOUT_S = 5.0
 # These report each message they exchange at INFO or DEBUG, texts included: never wanted in an operator's log.
-CHATTY = ("neo4j", "openai", "httpx", "httpx2", "httpcore", "kombu", "amqp", "redis", "asyncio", "urllib3")
+CHATTY = (
+    *("neo4j", "openai", "httpx", "httpx2", "httpcore", "kombu", "amqp", "redis", "asyncio", "urllib3"),
+    *("mcp", "uvicorn", "sse_starlette"),
+)
 LEVEL_OF_METHOD = {"warn": "warning", "exception": "error", "fatal": "critical"}
 
 

@@ -29,7 +29,7 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     database = Database(settings.graph_address())
     return EntityGraph.from_settings(
         settings,
-        enqueue=_Guarded(settings, database, queue, enqueue_and_nudge(queue, nudge)),
+        enqueue=Guarded(settings, database, queue, enqueue_and_nudge(queue, nudge)),
         database=database,
         on_deferred=sweep_what_was_deferred(nudge),
         book_query=queue.book_query,
@@ -37,7 +37,7 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     )
 
 
-class _Guarded:
+class Guarded:
     """An `enqueue` that first makes sure that these settings are in force: the workers of others would end its jobs.
 
     Raises `SettingsError` where they are not. The entities stay in the outbox then, and the log says why.

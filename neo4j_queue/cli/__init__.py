@@ -36,6 +36,7 @@ GROUPS = (
     "embed",
     "cost",
     "search",
+    "mcp",
     "mock_provider",
 )
 UNEXPECTED = 1

@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
+from neo4j_queue.times import iso as iso
 from neo4j_queue.wellformed import visible as visible
 
 if TYPE_CHECKING:
@@ -89,15 +89,6 @@ def shown(value: object) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun: `1 text`, `1,200 texts`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def iso(epoch_ms: int | None) -> str | None:
-    """A time of the databases (epoch ms) as ISO 8601 in UTC."""
-    if epoch_ms is None:
-        return None
-    return (
-        datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
 
 
 def duration(seconds: float | None) -> str | None:

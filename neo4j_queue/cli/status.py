@@ -213,44 +213,26 @@ def health(
       neo4j-queue health
       neo4j-queue health --json | jq .error_patterns
     """
-    from neo4j_queue.checks import fingerprint, in_force
+    from neo4j_queue.checks import health as checked
     from neo4j_queue.queue import EmbedQueue
-    from neo4j_queue.queue.health import observed
-    from neo4j_queue.queue.outlook import DISPLACED, displaced
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
         queue = EmbedQueue(jobs, settings)
         session.in_time("the jobs database", lambda: session.refuse_old_schema(jobs))
-        window = session.in_time("the jobs database", queue.health)
-        status = session.in_time("the jobs database", queue.status)
-        unwritable = session.in_time("the jobs database", queue.unwritable)
-        left_behind = displaced(status, session.in_time("the jobs database", lambda: in_force.read(jobs)))
+        known = session.in_time("the jobs database", lambda: checked.read(queue))
+        status = known.status
         session.warn_of_other_workers(lambda: status.workers, settings, graph)
-        broker = _broker_trouble(settings.celery_broker_url)
+        broker = broker_trouble(settings.celery_broker_url)
         missing = (
-            _missing(queue, settings.celery_broker_url) if broker is None and status.unfinished else None
+            missing_workers(queue, settings.celery_broker_url)
+            if broker is None and status.unfinished
+            else None
         )
+    limit = settings.embedding_rate_limit_tokens
+    found = checked.judge(known, request_limit=limit, broker=broker, missing=missing)
     workers = len(status.workers)
-    split = f"no work is done: it waits for {DISPLACED}" if left_behind else fingerprint.split(status.workers)
-    found = observed(
-        window,
-        unfinished=status.unfinished,
-        workers=workers,
-        broker=broker,
-        disagreement=None if split is None else str(split),
-        pause=None
-        if status.paused_until is None
-        else ((status.paused_until - status.now) / 1000, status.pause_reason),
-        request_limit=settings.embedding_rate_limit_tokens,
-        oldest_due_s=status.oldest_pending_seconds,
-        success_s_ago=None
-        if window.last_success_at is None
-        else (status.now - window.last_success_at) / 1000,
-        missing=missing,
-        unwritable=unwritable,
-    )
-    answer = {**asdict(found), "last_success_at": output.iso(found.last_success_at), "workers": workers}
+    answer = checked.answer(found, known)
     if json:
         output.print_json(answer)
     else:
@@ -272,7 +254,7 @@ def health(
         raise typer.Exit(BAD)
 
 
-def _missing(queue: "EmbedQueue", url: str) -> list[str] | None:
+def missing_workers(queue: "EmbedQueue", url: str) -> list[str] | None:
     """Who is missing, in words; None if the workers could not be asked."""
     from tasks import presence
 
@@ -280,7 +262,7 @@ def _missing(queue: "EmbedQueue", url: str) -> list[str] | None:
     return None if there is None else [f"{f.detail}: {f.advice}" for f in there.findings()]
 
 
-def _broker_trouble(url: str) -> str | None:
+def broker_trouble(url: str) -> str | None:
     """Why the broker cannot be used, or None."""
     from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
     from tasks import broker

@@ -36,6 +36,8 @@ FORMAT = re.compile(r"![a-zA-Z]$|:(?![^\W\d]\w+$)")
 PASSWORD_IN_URL = re.compile(r"(?<=://)\S*@")
 # Longer ones are no prefix but a text; instructions for models have one or two sentences.
 PREFIX_CHARS = 500
+# 64 bits of a random token in hex: more than can be tried over a network.
+TOKEN_CHARS = 16
 # Fields that a request has anyway, and where they come from.
 REQUEST_FIELDS = {
     "model": "set OPENAI_EMBEDDING_MODEL",
@@ -134,6 +136,16 @@ def header_value(value: object) -> object:
     if not all("!" <= character <= "~" for character in text):
         raise ValueError("must be ASCII characters without blanks and line ends among them")
     return text or None
+
+
+def bearer_token(value: object) -> object:
+    """A token that programs show in an HTTP header, too long to be guessed."""
+    text = header_value(value)
+    if isinstance(text, str) and len(text) < TOKEN_CHARS:
+        raise ValueError(
+            f"must have at least {TOKEN_CHARS} characters, such as those of `openssl rand -hex 32`"
+        )
+    return text
 
 
 def one_of(*words: str) -> Callable[[str], str]:

@@ -34,8 +34,9 @@ from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
 from neo4j_queue.providers import AUTO, BASE64, FLOAT, NO_ENCODING, PROFILES
-from neo4j_queue.settings import env_file
+from neo4j_queue.settings import env_file, secret_files
 from neo4j_queue.settings.readers import (
+    bearer_token,
     comma_list,
     database_uri,
     decimal,
@@ -195,6 +196,7 @@ class Settings(BaseSettings):
     embed_log_content: Flag = False
     health_host: Identifier = "127.0.0.1"
     health_port: Annotated[int, BeforeValidator(whole(0, 65_535))] = 3001
+    mcp_token: Annotated[SecretStr | None, BeforeValidator(bearer_token)] = None
 
     @classmethod
     def load(cls, role: Role, *, needs_retention: bool = False) -> Self:
@@ -257,16 +259,18 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """pydantic's own, without an empty `CELERY_BROKER_URL` or `REDIS_URL`: it must not hide the other one."""
+        """pydantic's own, with the secrets that stand in files (`NEO4J_PASSWORD_FILE`), and without an empty
+        `CELERY_BROKER_URL` or `REDIS_URL`: it must not hide the other one."""
         for source in (env_settings, dotenv_settings):
             if isinstance(source, EnvSettingsSource):
-                found = source.env_vars.items()
+                found = secret_files.with_secrets(source.env_vars, cls.secret_names()).items()
                 source.env_vars = {name: value for name, value in found if value or name not in BROKER_NAMES}
         return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     # Not pydantic's `env_ignore_empty`: then `OPENAI_API_KEY= neo4j-queue ...` would use the key of `.env`.
     _empty = field_validator("*", mode="before")(unset_if_empty)
     _utf8 = field_validator("*", mode="before")(utf8)
+    _unread = field_validator("*", mode="before")(secret_files.refuse_unread)
 
     @rules(mode="after")
     def _rules_over_several(self) -> Self:
@@ -295,9 +299,14 @@ class Settings(BaseSettings):
         given = self.embed_discovery_intervals or [SWEEP_EVERY_MS[scope] for scope in self.embed_discovery]
         return dict(zip(self.embed_discovery, given, strict=True))
 
+    @classmethod
+    def secret_names(cls) -> list[str]:
+        """The settings that are secrets; each may stand in a file (`NAME_FILE`)."""
+        return [name for name, field in cls.model_fields.items() if field.annotation == SecretStr | None]
+
     def secrets(self) -> list[str]:
         """Every secret in plain text, for the redaction of logs."""
-        passwords = (self.neo4j_password, self.embed_job_database_password, self.openai_api_key)
+        passwords = [getattr(self, name) for name in self.secret_names()]
         broker = urlsplit(self.celery_broker_url).password or ""
         # As it is written in the address, and as it is meant.
         return [
@@ -322,7 +331,7 @@ def _violations_of(error: ValidationError) -> list[Violation]:
             attribute = BROKER_NAMES[0]
         names = BROKER_NAMES if attribute in BROKER_NAMES else (attribute,)
         variable = " or ".join(name.upper() for name in names)
-        secret = Settings.model_fields[attribute].annotation == SecretStr | None
+        secret = attribute in Settings.secret_names()
         value = "" if secret else shown(detail["input"], address=attribute.endswith(("_uri", "_url")))
         found.append(Violation((attribute,), f"{variable}{value}: {context.get('error', detail['msg'])}"))
     return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dotenv import dotenv_values
 
 from neo4j_queue.settings import env_file
+from neo4j_queue.settings.secret_files import SUFFIX
 from neo4j_queue.settings.settings import ENV_FILE, Settings
 
 # No other program's variables begin like this: each one is meant for us.
@@ -37,6 +38,7 @@ def suspicious_names(
     if environment is None and file is None:
         environment, file = os.environ, _env_file()
     known = [name.upper() for name in Settings.model_fields] + ["REDIS_URL"]
+    known += [f"{name.upper()}{SUFFIX}" for name in Settings.secret_names()]
     ours_known = [name for name in known if name.startswith(OURS)]
     lines = []
     for names, ours, where in ((file or {}, OURS_IN_FILE, " (in .env)"), (environment or {}, OURS, "")):

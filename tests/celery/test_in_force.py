@@ -147,7 +147,7 @@ with neo4j_queue.open_graph() as graph:
 
 
 def test_an_application_with_other_settings_queues_nothing_and_is_told(world: World) -> None:
-    """Guard: `_Guarded` of the client. Without it a job is queued that the workers end `entity_deleted`."""
+    """Guard: `Guarded` of the client. Without it a job is queued that the workers end `entity_deleted`."""
     in_force.put(world.jobs_db, own(world).replace("key:", "key:0"))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

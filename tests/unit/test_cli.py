@@ -37,6 +37,7 @@ COMMANDS = [
     ["cleanup"],
     ["search"],
     ["usage"],
+    ["mcp"],
     ["mock-provider"],
 ]
 

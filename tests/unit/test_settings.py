@@ -123,11 +123,12 @@ WRONG: dict[str, list[str]] = {
     "EMBED_LOG_CONTENT": NOT_A_FLAG,
     "HEALTH_HOST": NOT_A_NAME,
     "HEALTH_PORT": [*NOT_WHOLE, "65536"],
+    "MCP_TOKEN": ["fifteen-letters", "sixteen letters and blanks", "sixteen-letters-\u00e9"],
 }
 
 # The one setting without a default.
 REQUIRED = "EMBED_JOB_RETENTION_DAYS"
-SECRETS = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY")
+SECRETS = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY", "MCP_TOKEN")
 
 
 @pytest.fixture(autouse=True)
@@ -251,7 +252,7 @@ def test_a_rule_is_silent_about_a_setting_that_is_wrong_in_itself(monkeypatch: p
 
 def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in SECRETS:
-        monkeypatch.setenv(name, "hunter22")
+        monkeypatch.setenv(name, "hunter22hunter22")  # as long as a token must be
     monkeypatch.setenv("CELERY_BROKER_URL", "http://ann:hunter22@host/0")
     monkeypatch.setenv("NEO4J_URI", "bolt://ann:hunter22@host")
     lines = problems_of()

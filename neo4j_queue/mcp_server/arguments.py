@@ -1,0 +1,179 @@
+"""What the tools take. The shapes of the knowledge-graph tools are those of the reference memory server."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+
+from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.jobs import FailureReason
+
+# One transaction holds the locks of so many entities for about a second.
+MOST = 1_000
+# Of a search: more is a page of the graph, and fills an agent's context.
+MOST_HITS = 100
+LIMIT = 10
+
+
+def _list_in_text(value: object) -> object:
+    """A list that a client sent as the text of a JSON array, as some do; anything else as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _numeric(value: object) -> object:
+    """A number that a client sent as text, such as "10"; blank means not given."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not text:
+            return None
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else value
+    return value
+
+
+def _upper(value: object) -> object:
+    return value.strip().upper() or None if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() or None if isinstance(value, str) else value
+
+
+Name = Annotated[
+    StrictStr | StrictInt, Field(description="The entity's name: the value of its key property.")
+]
+Texts = Annotated[list[StrictStr], BeforeValidator(_list_in_text)]
+Number = Annotated[StrictInt | None, BeforeValidator(_numeric)]
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool: an unknown one is a mistake of the caller, who is told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NoArguments(BaseModel):
+    """Some clients send an argument of their own where there is none to send."""
+
+
+class ForceGenerateEmbedding(Arguments):
+    """Of `force_generate_embedding`."""
+
+    entity_name: Annotated[
+        StrictStr | StrictInt | None,
+        Field(description="One entity by its name; blank or missing: entities that have no vector."),
+    ] = None
+    limit: Annotated[
+        Any,
+        Field(
+            description="Without entity_name: at most this many, 1 to 1000; anything else means 10.",
+            json_schema_extra={"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        ),
+    ] = LIMIT
+
+
+class GetEntitiesWithoutEmbeddings(Arguments):
+    """Of `get_entities_without_embeddings`."""
+
+    limit: Annotated[
+        Any,
+        Field(
+            description="At most this many, 1 to 1000; anything else means 10.",
+            json_schema_extra={"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]},
+        ),
+    ] = LIMIT
+
+
+class NewEntity(Arguments):
+    """An entity to create."""
+
+    name: Name
+    entityType: Annotated[StrictStr | None, Field(description="Its type, such as person.")] = None  # noqa: N815
+    observations: Annotated[
+        Texts | None, Field(description="What is known of it, one fact in each text.")
+    ] = None
+    properties: Annotated[
+        dict[str, Any], Field(description="Further properties, stored under their names.")
+    ] = {}
+
+
+class CreateEntities(Arguments):
+    """Of `create_entities`."""
+
+    entities: Annotated[list[NewEntity], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)]
+
+
+class AddedObservations(Arguments):
+    """Observations to add to one entity."""
+
+    entityName: Name  # noqa: N815
+    contents: Annotated[Texts, Field(description="The observations to add.")]
+
+
+class AddObservations(Arguments):
+    """Of `add_observations`."""
+
+    observations: Annotated[
+        list[AddedObservations], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
+    ]
+
+
+class DeletedObservations(Arguments):
+    """Observations to delete from one entity."""
+
+    entityName: Name  # noqa: N815
+    observations: Annotated[Texts, Field(description="The observations to delete, word for word.")]
+
+
+class DeleteObservations(Arguments):
+    """Of `delete_observations`."""
+
+    deletions: Annotated[
+        list[DeletedObservations], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
+    ]
+
+
+class NewRelation(Arguments):
+    """A directed relation."""
+
+    # `from` is a word of Python.
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    source: Annotated[Name, Field(alias="from", description="The entity where the relation starts.")]
+    to: Annotated[Name, Field(description="The entity where it ends.")]
+    relationType: Annotated[StrictStr, Field(description="Its type, in active voice: works_at.")]  # noqa: N815
+
+
+class CreateRelations(Arguments):
+    """Of `create_relations`."""
+
+    relations: Annotated[
+        list[NewRelation], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
+    ]
+
+
+class DeleteEntities(Arguments):
+    """Of `delete_entities`."""
+
+    entityNames: Annotated[  # noqa: N815
+        list[Name], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
+    ]
+
+
+class RetryFailed(Arguments):
+    """Of `retry_failed`."""
+
+    category: Annotated[
+        ErrorCategory | None, BeforeValidator(_upper), Field(description="Only of this error category.")
+    ] = None
+    reason: Annotated[
+        FailureReason | None,
+        BeforeValidator(_lower),
+        Field(description="Only those that failed for this reason."),
+    ] = None
+    status: Annotated[Number, Field(ge=100, le=599, description="Only those with this HTTP status.")] = None
+    limit: Annotated[Number, Field(ge=1, description="At most this many; missing: all.")] = None

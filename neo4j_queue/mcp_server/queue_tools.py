@@ -1,0 +1,108 @@
+"""The tools that show and steer the queue."""
+
+from dataclasses import asdict
+from typing import Any
+
+from neo4j.exceptions import DriverError, Neo4jError
+
+from neo4j_queue.checks import health
+from neo4j_queue.errors import TemporarilyUnavailable
+from neo4j_queue.errors.explain import explain
+from neo4j_queue.mcp_server import answers, arguments
+from neo4j_queue.mcp_server.backend import Backend
+from neo4j_queue.mcp_server.calls import BROKER, GRAPH, JOBS, Call
+from neo4j_queue.mcp_server.tool import Tool
+from neo4j_queue.queue import outlook
+from neo4j_queue.reconcile.coverage import known_coverage
+from neo4j_queue.times import iso
+
+
+def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
+    """The queue in numbers, as `neo4j-queue status --json` gives it."""
+    queue = backend.queue
+    call.of(JOBS, backend.refuse_old_schema)
+    state = call.of(JOBS, queue.status)
+    ahead = call.of(JOBS, outlook.read, queue.database, state, queue.limits)
+    counts = ("pending", "delayed", "processing", "started", "completed", "failed", "total")
+    return {
+        **{name: getattr(state, name) for name in counts},
+        "oldest_pending_seconds": state.oldest_pending_seconds,
+        "halted": state.halted,
+        "paused_until": iso(state.paused_until),
+        "workers": [asdict(worker) for worker in state.workers],
+        **_coverage(backend, state.unfinished),
+        "waiting_for": ahead.waiting_for,
+        "done_at": iso(ahead.done_at),
+        "limits": {
+            "used": ahead.used,
+            "limit": ahead.limit,
+            "interval_seconds": ahead.interval_ms / 1000,
+        },
+    }
+
+
+def _coverage(backend: Backend, unfinished: int) -> dict[str, Any]:
+    """Null, with the reason, while the graph does not answer: the queue is of interest just then."""
+    try:
+        known = backend.aside.ask(GRAPH, known_coverage, backend.graph, backend.queue, unfinished)
+    except TemporarilyUnavailable as error:
+        return {"coverage": None, "coverage_unknown": str(error)}
+    except (Neo4jError, DriverError) as error:
+        return {"coverage": None, "coverage_unknown": f"{GRAPH} does not answer: {explain(error)}"}
+    return {
+        "coverage": {
+            **asdict(known),
+            "as_of": iso(known.as_of),
+            "compared_at": iso(known.compared_at),
+        }
+    }
+
+
+def queue_health(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
+    """How embedding fares, as `neo4j-queue health --json` gives it."""
+    call.of(JOBS, backend.refuse_old_schema)
+    known = call.of(JOBS, health.read, backend.queue)
+    broker = call.of(BROKER, backend.broker.trouble)
+    missing = call.of(BROKER, backend.broker.missing) if broker is None and known.status.unfinished else None
+    limit = backend.settings.embedding_rate_limit_tokens
+    return health.answer(health.judge(known, request_limit=limit, broker=broker, missing=missing), known)
+
+
+def retry_failed(backend: Backend, given: arguments.RetryFailed, call: Call) -> dict[str, Any]:
+    """Queues failed jobs again as if new."""
+    call.of(JOBS, backend.refuse_old_schema)
+    wanted = (given.category, given.reason, given.status, given.limit)
+    retried = call.of(JOBS, backend.queue.retry_failed, *wanted)
+    backend.broker.nudge()
+    return {"retried": retried}
+
+
+TOOLS = (
+    Tool(
+        "queue_status",
+        "Queue status",
+        "How many embedding jobs wait, run, are done or failed, which workers are there, what the queue waits for and "
+        "when it will be done, and how many entities have a fresh vector.",
+        arguments.NoArguments,
+        answers.QueueStatus,
+        queue_status,
+    ),
+    Tool(
+        "queue_health",
+        "Queue health",
+        "Whether embedding works: HEALTHY, DEGRADED or CRITICAL, with the reasons.",
+        arguments.NoArguments,
+        answers.QueueHealth,
+        queue_health,
+    ),
+    Tool(
+        "retry_failed",
+        "Retry failed jobs",
+        "Queue failed embedding jobs again as if new: all of them, or those of a category (TRANSIENT, PERMANENT, "
+        "CRITICAL), of a reason (permanent_error, max_retries_exceeded, worker_lost) or of an HTTP status.",
+        arguments.RetryFailed,
+        answers.Retried,
+        retry_failed,
+        writes=True,
+    ),
+)
