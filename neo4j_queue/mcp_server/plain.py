@@ -41,9 +41,11 @@ def plain(value: Any) -> Any:
             return value if math.isfinite(value) else str(value)
         case Point():
             return {"srid": value.srid, "coordinates": [plain(each) for each in value]}
+        case _ if hasattr(value, "iso_format"):
+            return value.iso_format()
         case list() | tuple():
             return [plain(item) for item in value]
         case Mapping():
             return {str(name): plain(item) for name, item in value.items() if not is_vector(item)}
         case _:
-            return value.iso_format() if hasattr(value, "iso_format") else str(value)
+            return str(value)

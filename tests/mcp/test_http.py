@@ -103,7 +103,6 @@ def test_the_token_of_a_file_opens_a_server_on_all_addresses(
             None,
             "",
             "Bearer",
-            "Bearer ",
             f"Bearer {TOKEN}x",
             f"Bearer {TOKEN[:-1]}",
             f"Bearer {TOKEN.upper()}",
