@@ -1,7 +1,6 @@
 """`status` and `health`: how deep the queue is, how fresh the graph is, how embedding fares."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,6 +40,7 @@ def status(
     """
     driver.load()
     from neo4j_queue.queue.outlook import read
+    from neo4j_queue.reconcile.status import answer
 
     with session.open_both() as both:
         session.in_time("the jobs database", lambda: session.refuse_old_schema(both.queue.database))
@@ -50,7 +50,7 @@ def status(
         graph = both.graph.database if coverage is not None else None
         session.warn_of_other_workers(lambda: state.workers, both.settings, graph)
     if json:
-        output.print_json(_contract(state, outlook, coverage))
+        output.print_json(answer(state, outlook, coverage))
     else:
         _tell(state, outlook, coverage)
     if coverage is None:
@@ -76,46 +76,6 @@ def _coverage(both: session.Both, unfinished: int) -> "KnownCoverage | None":
         session.warn(f"the graph does not answer, so coverage is unknown: {explain(error)}")
         session.warn_of_defaults()
         return None
-
-
-def _contract(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | None") -> dict[str, Any]:
-    """The answer that programs rely on (docs/reference/cli.md); names and order are fixed."""
-    return {
-        "pending": state.pending,
-        "delayed": state.delayed,
-        "processing": state.processing,
-        "started": state.started,
-        "completed": state.completed,
-        "failed": state.failed,
-        "total": state.total,
-        "oldest_pending_seconds": state.oldest_pending_seconds,
-        "halted": state.halted,
-        "paused_until": output.iso(state.paused_until),
-        "workers": [asdict(worker) for worker in state.workers],
-        "coverage": coverage
-        and {
-            **asdict(coverage),
-            "as_of": output.iso(coverage.as_of),
-            "compared_at": output.iso(coverage.compared_at),
-        },
-        "waiting_for": outlook.waiting_for,
-        "done_at": output.iso(outlook.done_at),
-        "limits": {
-            "used": outlook.used,
-            "limit": outlook.limit,
-            "interval_seconds": outlook.interval_ms / 1000,
-            "in_force": [
-                {
-                    "of": window.what,
-                    "used": window.used,
-                    "limit": window.limit,
-                    "interval_seconds": window.per_ms / 1000,
-                    "named_by_provider": window.of_provider,
-                }
-                for window in outlook.windows
-            ],
-        },
-    }
 
 
 def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | None") -> None:

@@ -54,6 +54,24 @@ class EntitiesWithoutEmbeddings(Answer):
     entities: list[WithoutEmbedding]
 
 
+class ExplainedEntity(Answer):
+    """The same as `neo4j-queue explain --json`. `well`: its vector is fresh, or will be without help."""
+
+    entity: str | int
+    in_scope: bool
+    well: bool
+    reason: str
+    why: str
+    waits_for: list[str]
+    ready_at: str | None
+    command: str | None
+    advice: str | None
+    text: dict[str, Any] | None
+    vector: dict[str, Any] | None
+    jobs: list[dict[str, Any]]
+    now: str | None
+
+
 class EntityShown(Answer):
     """An entity in the shape of the memory server."""
 

@@ -88,6 +88,13 @@ class GetEntitiesWithoutEmbeddings(Arguments):
     ] = LIMIT
 
 
+class ExplainEntity(Arguments):
+    """Of `explain_entity`."""
+
+    entity_name: Name
+    text: Annotated[bool, Field(description="Give the text as it would be sent, too.")] = False
+
+
 class NewEntity(Arguments):
     """An entity to create."""
 

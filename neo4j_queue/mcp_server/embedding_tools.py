@@ -8,6 +8,7 @@ from neo4j_queue.mcp_server.calls import Call
 from neo4j_queue.mcp_server.names import key_of
 from neo4j_queue.mcp_server.tool import Tool
 from neo4j_queue.reconcile import repair
+from neo4j_queue.reconcile.explain import explain
 
 BOTH = "the graph or the jobs database"
 # Of a text: enough to see what the entity is.
@@ -41,6 +42,14 @@ def get_entities_without_embeddings(
     }
 
 
+def explain_entity(backend: Backend, given: arguments.ExplainEntity, call: Call) -> dict[str, Any]:
+    """Why one entity has no fresh vector, as `neo4j-queue explain --json` gives it."""
+    call.of(BOTH, backend.refuse_old_schema)
+    name = key_of(given.entity_name)
+    found = call.of(BOTH, explain, backend.graph, backend.queue, backend.settings, name)
+    return found.as_json(text=given.text)
+
+
 TOOLS = (
     Tool(
         "force_generate_embedding",
@@ -60,5 +69,14 @@ TOOLS = (
         arguments.GetEntitiesWithoutEmbeddings,
         answers.EntitiesWithoutEmbeddings,
         get_entities_without_embeddings,
+    ),
+    Tool(
+        "explain_entity",
+        "Explain an entity's embedding",
+        "Why an entity has no fresh vector: whether it is in scope, its text, its vector, its jobs with their errors, "
+        "what it waits for and about how long, and the command that helps.",
+        arguments.ExplainEntity,
+        answers.ExplainedEntity,
+        explain_entity,
     ),
 )

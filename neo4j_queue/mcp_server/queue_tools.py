@@ -1,6 +1,5 @@
 """The tools that show and steer the queue."""
 
-from dataclasses import asdict
 from typing import Any
 
 from neo4j.exceptions import DriverError, Neo4jError
@@ -13,8 +12,8 @@ from neo4j_queue.mcp_server.backend import Backend
 from neo4j_queue.mcp_server.calls import BROKER, GRAPH, JOBS, Call
 from neo4j_queue.mcp_server.tool import Tool
 from neo4j_queue.queue import outlook
-from neo4j_queue.reconcile.coverage import known_coverage
-from neo4j_queue.times import iso
+from neo4j_queue.reconcile import status
+from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
 
 
 def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
@@ -22,40 +21,20 @@ def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) ->
     queue = backend.queue
     call.of(JOBS, backend.refuse_old_schema)
     state = call.of(JOBS, queue.status)
-    ahead = call.of(JOBS, outlook.read, queue.database, state, queue.limits)
-    counts = ("pending", "delayed", "processing", "started", "completed", "failed", "total")
-    return {
-        **{name: getattr(state, name) for name in counts},
-        "oldest_pending_seconds": state.oldest_pending_seconds,
-        "halted": state.halted,
-        "paused_until": iso(state.paused_until),
-        "workers": [asdict(worker) for worker in state.workers],
-        **_coverage(backend, state.unfinished),
-        "waiting_for": ahead.waiting_for,
-        "done_at": iso(ahead.done_at),
-        "limits": {
-            "used": ahead.used,
-            "limit": ahead.limit,
-            "interval_seconds": ahead.interval_ms / 1000,
-        },
-    }
+    ahead = call.of(JOBS, outlook.read, queue, state)
+    known, why_not = _coverage(backend, state.unfinished)
+    found = status.answer(state, ahead, known)
+    return found if why_not is None else {**found, "coverage_unknown": why_not}
 
 
-def _coverage(backend: Backend, unfinished: int) -> dict[str, Any]:
-    """Null, with the reason, while the graph does not answer: the queue is of interest just then."""
+def _coverage(backend: Backend, unfinished: int) -> tuple[KnownCoverage | None, str | None]:
+    """None, and why, while the graph does not answer: the queue is of interest just then."""
     try:
-        known = backend.aside.ask(GRAPH, known_coverage, backend.graph, backend.queue, unfinished)
+        return backend.aside.ask(GRAPH, known_coverage, backend.graph, backend.queue, unfinished), None
     except TemporarilyUnavailable as error:
-        return {"coverage": None, "coverage_unknown": str(error)}
+        return None, str(error)
     except (Neo4jError, DriverError) as error:
-        return {"coverage": None, "coverage_unknown": f"{GRAPH} does not answer: {explain(error)}"}
-    return {
-        "coverage": {
-            **asdict(known),
-            "as_of": iso(known.as_of),
-            "compared_at": iso(known.compared_at),
-        }
-    }
+        return None, f"{GRAPH} does not answer: {explain(error)}"
 
 
 def queue_health(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:

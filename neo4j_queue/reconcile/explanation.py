@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from neo4j_queue.graph.look import VectorState
 from neo4j_queue.queue.listing import Job
 from neo4j_queue.queue.standing import Ahead
+from neo4j_queue.times import iso
 
 
 class Reason(StrEnum):
@@ -215,7 +215,7 @@ class Explanation:
             "reason": str(self.reason),
             "why": self.causes[0].why,
             "waits_for": [cause.why for cause in self.causes] if self._waits() else [],
-            "ready_at": _iso(self.ready_at),
+            "ready_at": iso(self.ready_at),
             "ahead": self.ahead and asdict(self.ahead),
             "command": self.command,
             "advice": self.advice,
@@ -227,7 +227,7 @@ class Explanation:
             "vector": self.vector and _plain(asdict(self.vector)),
             "jobs": [_plain(asdict(job)) for job in self.jobs],
             "more_jobs": self.more_jobs,
-            "now": _iso(self.now),
+            "now": iso(self.now),
         }
 
     def _waits(self) -> bool:
@@ -235,11 +235,4 @@ class Explanation:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _iso(value) if name in TIMES else value for name, value in values.items()}
-
-
-def _iso(epoch_ms: int | None) -> str | None:
-    if epoch_ms is None:
-        return None
-    at = datetime.fromtimestamp(epoch_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {name: iso(value) if name in TIMES else value for name, value in values.items()}

@@ -250,3 +250,28 @@ def test_wrong_settings_end_it_with_a_line_for_each(world: World, tmp_path: Path
     assert "EMBED_BATCH_SIZE" in said
     assert "MCP_TOKEN: must have at least 16 characters" in said
     assert "short" not in said
+
+
+@pytest.mark.parametrize("tool", ["queue_status", "queue_health", "explain_entity"])
+def test_the_answer_is_that_of_the_command_line(world: World, tmp_path: Path, tool: str) -> None:
+    world.graph.create_entities([{"name": "Ada"}])
+    options = {"queue_status": ["status"], "queue_health": ["health"], "explain_entity": ["explain", "Ada"]}
+    done = subprocess.run(
+        [*COMMAND, *options[tool], "--json"],
+        env={**world.environment, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
+    said = json.loads(done.stdout)
+    with connected(command(world.environment)) as agent:
+        found = agent.answer(tool, **({"entity_name": "Ada"} if tool == "explain_entity" else {}))
+    assert set(found) == set(said)
+    # What moves on by itself.
+    for answer in (found, said):
+        for name in ("oldest_pending_seconds", "now", "ready_at"):
+            answer.pop(name, None)
+        (answer.get("coverage") or {}).pop("as_of", None)
+    assert found == said

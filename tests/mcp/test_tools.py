@@ -1,5 +1,6 @@
 """Every tool, called by the SDK's client over both transports and both generations of the protocol (D5, D6)."""
 
+import json
 from typing import Any
 
 import jsonschema
@@ -7,9 +8,11 @@ import pytest
 
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
 from neo4j_queue.queue.leases import Failure
+from neo4j_queue.reconcile.explain import explain
 from tests.mcp.conftest import Agent, World
 
 READING = {
+    "explain_entity",
     "get_entities_without_embeddings",
     "queue_health",
     "queue_status",
@@ -243,6 +246,30 @@ def test_soft_deleted_embedded_waiting_and_failed_ones_are_passed_over(agent: Ag
     assert sorted(each["entity"] for each in found) == sorted(f"other{n}" for n in range(1, 31))
     assert agent.answer("retry_failed", category="transient") == {"retried": 0}
     assert agent.answer("retry_failed", reason="PERMANENT_ERROR", limit="5") == {"retried": 1}
+
+
+# --- explain_entity ------------------------------------------------------------------------------------------
+
+
+def test_an_entity_is_explained_as_by_the_command_line(agent: Agent, world: World) -> None:
+    world.graph.create_entities([{"name": "Ada", "observations": ["x"]}])
+    found = agent.answer("explain_entity", entity_name="Ada")
+    expected = explain(world.graph, world.queue, world.settings, "Ada").as_json()
+    for moving in ("now", "ready_at"):
+        expected.pop(moving), found.pop(moving)
+    assert found == json.loads(json.dumps(expected))
+    assert found["reason"] == "no_worker"
+    assert "text" not in found["text"]
+    shown = agent.answer("explain_entity", entity_name="Ada", text=True)
+    assert shown["text"]["text"].startswith("Name: Ada\n")
+    world.vectors("Ada")
+    assert agent.answer("explain_entity", entity_name="Ada")["reason"] == "fresh"
+
+
+def test_an_entity_that_is_not_there_is_explained_too(agent: Agent, world: World) -> None:
+    found = agent.answer("explain_entity", entity_name="Eve")
+    assert (found["in_scope"], found["well"], found["reason"]) == (False, False, "not_found")
+    assert "entity_name" in agent.refusal("explain_entity")
 
 
 # --- names ---------------------------------------------------------------------------------------------------
