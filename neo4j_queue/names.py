@@ -50,8 +50,26 @@ class VectorProperty:
 
 
 VECTOR = VectorProperty()
-# Set by the soft delete.
-DELETED = "validTo"
-# Written by the vector write and by the soft delete alone: a caller who sets them would make a stale vector look
-# fresh.
-RESERVED_PROPERTIES = VECTOR.properties | {DELETED}
+
+# A property that no node has, for statements about entities that nothing hides.
+_NEVER_SET = "_never_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedProperty:
+    """The property any value of which hides an entity: never embedded, never found. `name` None: nothing hides one."""
+
+    name: str | None = "validTo"
+
+    @property
+    def identifiers(self) -> dict[str, str]:
+        """What fills the placeholder `__DELETED__` of statements."""
+        return {"deleted": self.name or _NEVER_SET}
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """Its name, if it has one: written by the soft delete alone."""
+        return frozenset(() if self.name is None else (self.name,))
+
+
+DELETED = DeletedProperty()

@@ -78,6 +78,13 @@ def job_ids(value: object) -> list[str]:
     return [text("job_ids", each, "a list of ids, each a text") for each in ids]
 
 
+def entity_name(value: object) -> str:
+    """The name of an entity: a text, or the whole number that it is."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return text("entity_name", value, "a text or a whole number")
+
+
 def text(name: str, value: object, wanted: str = "a text") -> str:
     """A text that can be stored: no number, and no half of a character either."""
     if not isinstance(value, str) or not is_well_formed(value):

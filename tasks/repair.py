@@ -47,9 +47,9 @@ def by_hand(act: Callable[..., Summary]) -> Callable[..., Summary]:
 
 
 @by_hand
-def force_generate_embedding(entity_name: str | None = None, limit: int | str | None = 10) -> Summary:
+def force_generate_embedding(entity_name: str | int | None = None, limit: int | str | None = 10) -> Summary:
     """One entity by name, or up to `limit` entities that have no vector; see docs/how-to/repair.md."""
-    name = None if entity_name is None else arguments.text("entity_name", entity_name)
+    name = None if entity_name is None else arguments.entity_name(entity_name)
     _refuse_if_displaced()
     result = repair.force_generate_embedding(resources.graph(), resources.queue(), name, limit)
     resources.nudge()()

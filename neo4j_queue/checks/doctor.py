@@ -280,7 +280,7 @@ def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
 def _entities(graph: Database, settings: Settings) -> list[Finding]:
     lines = graph_names.strangers(graph, settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
-    count, all_of_them = without_key_of(graph, label, key)
+    count, all_of_them = without_key_of(graph, label, key, deleted=settings.deleted_property())
     if count:
         lines.append(left_out(count, label, key) + ("" if all_of_them else f" (of the first {SAMPLE:,})"))
     lines += graph_names.unusable(graph, settings)

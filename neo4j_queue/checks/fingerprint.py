@@ -42,7 +42,8 @@ class Split:
 
 
 def fingerprint(settings: Settings, graph: Database | None) -> str:
-    """The settings that must agree as digests: `graph:0f3a… label:… key:… text:… model:…`; no value can be read.
+    """The settings that must agree as digests: `graph:0f3a… label:… key:… deleted:… text:… model:…`; no value can be
+    read.
 
     The graph is known by the id of its store, since one server has many addresses; that part is left out when the
     graph does not answer or is not given (None), and so is the model when its width cannot be known.
@@ -52,6 +53,7 @@ def fingerprint(settings: Settings, graph: Database | None) -> str:
         "graph": _store(graph) if graph is not None else None,
         "label": settings.embed_entity_label,
         "key": settings.embed_entity_key,
+        "deleted": [settings.embed_deleted_property],
         # Without a template the list, and without both the memento text, are told by their properties.
         "text": [recipe.properties, settings.embed_text_template, settings.embed_text_properties is None],
         "model": _model(settings),

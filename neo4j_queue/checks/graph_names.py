@@ -22,7 +22,8 @@ def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) 
     entities. The parts of the default text may be missing; they are not looked for.
     """
     label = settings.embed_entity_label
-    (found,) = graph.read(statement("graph/survey", label=label), sample=SAMPLE)
+    query = statement("graph/survey", label=label, **settings.deleted_property().identifiers)
+    (found,) = graph.read(query, sample=SAMPLE)
     if not found["entities"]:
         if not found["nodes"]:
             empty = f"{settings.neo4j_uri} ({graph.address.database}) has no node at all"
@@ -31,7 +32,8 @@ def strangers(graph: Database, settings: Settings, *, of_nothing: bool = False) 
         labels = [row["label"] for row in graph.read(statement("graph/labels")) if row["label"] != label]
         return [f"EMBED_ENTITY_LABEL={label}: no node of the graph has this label{_near(label, labels)}"]
     there = set(found["properties"])
-    gone = f"EMBED_ENTITY_LABEL={label}: every :{label} has a `validTo`, which means that it is deleted"
+    hiding = settings.embed_deleted_property
+    gone = f"EMBED_ENTITY_LABEL={label}: every :{label} has a `{hiding}`, which means that it is deleted"
     return [gone] * (of_nothing and not found["current"]) + [
         f"{variable}: no :{label} has a property `{name}`{_near(name, there)}"
         for variable, name in _meant(settings)
@@ -47,7 +49,8 @@ def unusable(graph: Database, settings: Settings) -> list[str]:
     """
     spec = describe(settings)
     label, key = settings.embed_entity_label, settings.embed_entity_key
-    query = statement("graph/unusable", label=label, key=key, **VECTOR.identifiers)
+    names = {**VECTOR.identifiers, **settings.deleted_property().identifiers}
+    query = statement("graph/unusable", label=label, key=key, **names)
     (row,) = graph.read(query, model=spec.model, dimensions=spec.dimensions, sample=SAMPLE)
     if not row["entities"]:
         return []

@@ -5,6 +5,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.demo.processes import WORKER_PREFIX
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.keys import lists_of
 from neo4j_queue.jobs import Status
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Worker
@@ -51,7 +52,7 @@ def _stranger(queue: EmbedQueue, graph: EntityGraph, status: Status) -> str | No
     found = queue.database.read(statement("jobs/entities"), status=status.value, most=MOST)
     uids = [row["entity_uid"] for row in found]
     absent = statement("graph/absent", label=graph.label, key=graph.key)
-    rows = graph.database.read(absent, uids=uids, most=1)
+    rows = graph.database.read(absent, names=lists_of(uids), most=1)
     return str(rows[0]["uid"]) if rows else None
 
 

@@ -1,11 +1,11 @@
 """What callers may write: keys, properties and types that the graph can hold. A refusal names the entry."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from neo4j_queue.cypher import NAME_MAX
 from neo4j_queue.graph.entities import Relation
-from neo4j_queue.names import RESERVED_PROPERTIES
+from neo4j_queue.graph.keys import WHOLE_MAX, WHOLE_MIN, Key, named
 from neo4j_queue.wellformed import is_well_formed
 
 # An index of the server holds about 8,160 bytes for one node. The jobs' index has the model and the version beside the
@@ -13,14 +13,20 @@ from neo4j_queue.wellformed import is_well_formed
 KEY_BYTES = 8_000
 # Of what is quoted in a message.
 SHOWN = 80
-# The server's whole numbers.
-WHOLE_MIN, WHOLE_MAX = -(2**63), 2**63 - 1
 
 
-def checked_key(value: Any, key: str) -> str:
+def checked_key(value: Any, key: str) -> Key:
     """The key of an entity. Raises ValueError for what cannot name one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not WHOLE_MIN <= value <= WHOLE_MAX:
+            raise ValueError(
+                f"the `{key}` {value} is a whole number of more than 64 bits, which cannot be stored"
+            )
+        return value
     if not isinstance(value, str) or not value:
-        raise ValueError(f"an entity needs a text in `{key}`, not {_shown(value)}")
+        raise ValueError(f"an entity needs a text or a whole number in `{key}`, not {_shown(value)}")
     if not is_well_formed(value):
         raise ValueError(f"the `{key}` {_shown(value)} holds half of a character, which cannot be stored")
     size = len(value.encode())
@@ -31,15 +37,17 @@ def checked_key(value: Any, key: str) -> str:
     return value
 
 
-def check_name(uid: str) -> None:
-    """Raises ValueError for a key that no entity can have and that the driver cannot send."""
+def checked_name(name: str | int) -> str:
+    """The name of an entity as a text. Raises ValueError for what no entity can have, or the driver cannot send."""
+    uid = named(name)
     if not is_well_formed(uid):
         raise ValueError(f"entity {_shown(uid)}: half of a character stands in its key")
+    return uid
 
 
-def check_properties(uid: str, properties: Mapping[str, Any]) -> None:
-    """Raises ValueError for a property that is this library's own or that the server cannot store."""
-    reserved = sorted(name for name in properties if name in RESERVED_PROPERTIES)
+def check_properties(uid: str, properties: Mapping[str, Any], own: Collection[str] = ()) -> None:
+    """Raises ValueError for a property that is this library's `own` or that the server cannot store."""
+    reserved = sorted(name for name in properties if name in own)
     if reserved:
         raise ValueError(
             f"entity {_shown(uid)}: written by the vector write or the soft delete alone: {', '.join(reserved)}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from neo4j_queue.graph.keys import Key, Place
 from neo4j_queue.jobs import PRIORITY_DEFAULT, EnqueueResult, JobRequest
 from neo4j_queue.text import VERSION_DIGITS, estimate_tokens, is_blank
 
@@ -21,10 +22,10 @@ class Change(StrEnum):
 class EntityInput:
     """An entity to create or to merge into the one of that name; what is None is left as it is.
 
-    `name` is the value of the key property, whatever that property is called.
+    `name` is the value of the key property, whatever that property is called: a text, or a whole number.
     """
 
-    name: str
+    name: Key
     entity_type: str | None = None
     observations: Sequence[str] | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -43,9 +44,9 @@ class EntityResult:
 class Relation:
     """A directed relation between two entities, by their keys."""
 
-    source: str
+    source: Key
     type: str
-    target: str
+    target: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,13 @@ class Entity:
 class EntityText:
     """The text of an entity as it was read, with the source values it was made of (the fence of its vector).
 
+    `uid`: the name of the entity; `key`: the same as it is stored, a text or a number.
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
     `embedded`: the entity carries a vector, of whichever text and model.
     `deleted`: the entity is soft-deleted.
     `known`: an entity may carry the vector of this text already (set only by `read_wanted`).
-    `truncated`: `text` is only the beginning of it, as long as the model takes; the hash is that of the whole.
+    `truncated`: only its beginning is embedded, as much as the model takes; the hash is that of the whole.
+    `parts`: what is embedded in the place of `text`, where that is too long for one input.
     """
 
     uid: str
@@ -79,6 +82,8 @@ class EntityText:
     truncated: bool = False
     known: bool = False
     embedded: bool = False
+    key: Place = ""
+    parts: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def version(self) -> str:
@@ -89,6 +94,11 @@ class EntityText:
     def est_tokens(self) -> int:
         """The estimated size of the text in model tokens."""
         return estimate_tokens(self.text)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What goes to the provider."""
+        return self.parts or (self.text,)
 
     @property
     def needs_vector(self) -> bool:

@@ -12,7 +12,8 @@ from neo4j_queue.embedders.cut import MOST_PER_CHARACTER, cut
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph.booking import BookQuery, BoundedBooking
-from neo4j_queue.names import VECTOR, VectorProperty
+from neo4j_queue.graph.keys import named
+from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
 
@@ -115,11 +116,13 @@ class VectorSearch:
     label: str = "Entity"
     key: str = "name"
     vector: VectorProperty = VECTOR
+    deleted: DeletedProperty = DELETED
 
     def nearest(self, vector: Sequence[float], limit: int = 10) -> list[Hit]:
         """At most `limit` current entities, best first. Raises the driver's ClientError without the index."""
         limit = max(1, min(limit, MAX_LIMIT))
-        query = statement("graph/nearest", label=self.label, key=self.key, **self.vector.identifiers)
+        names = {"label": self.label, "key": self.key, **self.vector.identifiers, **self.deleted.identifiers}
+        query = statement("graph/nearest", **names)
         candidates = limit + EXTRA
         while True:
             row = self.database.read(
@@ -138,4 +141,4 @@ class VectorSearch:
 
 def _hit(found: Mapping[str, Any], vector: str) -> Hit:
     properties = {name: value for name, value in found["properties"].items() if name != vector}
-    return Hit(found["uid"], found["score"], tuple(found["labels"]), properties)
+    return Hit(named(found["key"]), found["score"], tuple(found["labels"]), properties)

@@ -11,10 +11,21 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.errors import EntityLocked, EntityNotFound
-from neo4j_queue.graph.accepted import check_name
+from neo4j_queue.graph.accepted import checked_name
 from neo4j_queue.graph.entities import Coverage, EntityText, VectorWrite
-from neo4j_queue.graph.keys import without_key
-from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, VectorProperty
+from neo4j_queue.graph.keys import (
+    BEFORE_NUMBERS,
+    BEFORE_TEXTS,
+    Place,
+    end_of,
+    keys_of,
+    lists_of,
+    named,
+    number_of,
+    order,
+    without_key,
+)
+from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, DeletedProperty, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
 
 # A write of vectors takes a fraction of a second. Where the server itself bounds no wait for a lock, this ends it.
@@ -40,10 +51,6 @@ STEPS = 2_000
 # "All of them" for a statement that wants a bound and has another one.
 EVERY = 2**31
 
-# Only texts are compared, and every key is between these: the last one is no character of any text.
-BEFORE_ALL = ""
-AFTER_ALL = "\U0010ffff"
-
 
 class Walk(NamedTuple):
     """Texts found on the way through the keys, and the key at which the way goes on; None: it is at its end.
@@ -53,7 +60,7 @@ class Walk(NamedTuple):
     """
 
     texts: list[EntityText]
-    last: str | None
+    last: Place | None
 
 
 class Known(NamedTuple):
@@ -81,6 +88,7 @@ class EntityVectors:
         label: str = "Entity",
         key: str = "name",
         vector: VectorProperty = VECTOR,
+        deleted: DeletedProperty = DELETED,
     ) -> None:
         self.database = database
         self.recipe = recipe
@@ -89,23 +97,24 @@ class EntityVectors:
         self.label = label
         self.key = key
         self.vector = vector
+        self.deleted = deleted
 
     def read_texts(self, uids: Iterable[str]) -> list[EntityText]:
         """The texts of these entities, in one query.
 
         An entity that is not there has no row; a key that several entities share has several.
         """
-        wanted = Bulk(dict.fromkeys(uids))
+        wanted = Bulk(keys_of(uid) for uid in dict.fromkeys(uids))
         if not wanted:
             return []
-        return self._texts("read_texts", leader=True, uids=wanted)
+        return self._texts("read_texts", leader=True, names=wanted)
 
     def read_wanted(self, versions: Mapping[str, Iterable[str]]) -> list[EntityText]:
         """As `read_texts`, by uid with the content versions that are wanted of it.
 
         A text is `known` when an entity seems to carry the vector of a wanted version (see `copies`).
         """
-        wanted = Bulk({"uid": uid, "versions": list(versions[uid])} for uid in sorted(versions))
+        wanted = Bulk({"keys": keys_of(uid), "versions": list(versions[uid])} for uid in sorted(versions))
         if not wanted:
             return []
         return self._texts("read_wanted", leader=True, wanted=wanted)
@@ -122,22 +131,26 @@ class EntityVectors:
         )
         return {row["hash"]: row["vector"] for row in found if is_usable(row["vector"], self.dimensions)}
 
-    def get_text(self, name: str) -> EntityText:
+    def get_text(self, name: str | int) -> EntityText:
         """The text of a current entity. Raises EntityNotFound."""
-        check_name(name)
-        for text in self.read_texts([name]):
+        uid = checked_name(name)
+        for text in self.read_texts([uid]):
             if not text.deleted:
                 return text
-        raise self.not_found(name)
+        raise self.not_found(uid)
 
     def not_found(self, name: str) -> EntityNotFound:
         """The error for a key that no current entity has; it says what stands there instead."""
-        found = self.database.read(self._statement("why_not"), leader=True, uid=name, number=_number(name))
+        found = self.database.read(
+            self._statement("why_not"), leader=True, keys=keys_of(name), number=_decimal(name)
+        )
         reason = None
         if found[0]["deleted"]:
-            reason = f"one of that `{self.key}` is soft-deleted: it has a `{DELETED}`"
-        elif found[0]["number"]:
-            reason = f"its `{self.key}` is a number, and only texts name entities"
+            reason = f"one of that `{self.key}` is soft-deleted: it has a `{self.deleted.name}`"
+        elif found[0]["decimal"]:
+            reason = (
+                f"its `{self.key}` is a number, and only whole ones name entities, written without a point"
+            )
         return EntityNotFound(name, reason)
 
     def write_vectors(self, writes: Sequence[VectorWrite]) -> set[tuple[str, str]]:
@@ -176,16 +189,16 @@ class EntityVectors:
 
     def _named_by(self, message: str) -> str | None:
         """The key of the entity whose lock a message says was not granted."""
-        named = LOCKED_NODE.search(message)
-        if named is None:
+        match = LOCKED_NODE.search(message)
+        if match is None:
             return None
-        found = self.database.read(self._statement("key_of_node"), node=int(named[1]))
-        return found[0]["uid"] if found else None
+        found = self.database.read(self._statement("key_of_node"), node=int(match[1]))
+        return named(found[0]["key"]) if found else None
 
     def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Row]:
         batch = Bulk(
             {
-                "uid": write.uid,
+                "keys": keys_of(write.uid),
                 "hash": write.content_hash,
                 "vector": write.vector,
                 "source": list(write.source) if exact else None,
@@ -216,20 +229,20 @@ class EntityVectors:
         return {(row["uid"], row["hash"]) for row in found}
 
     def _remove(self, tx: ManagedTransaction, wanted: Bulk[tuple[str, str]]) -> list[Record]:
-        batch = self._judged_here(tx, Bulk({"uid": uid, "hash": digest} for uid, digest in wanted))
+        batch = self._judged_here(tx, Bulk({"keys": keys_of(uid), "hash": digest} for uid, digest in wanted))
         return rows(tx, self._statement("remove_vectors"), writes=batch)
 
     def _judged_here(self, tx: ManagedTransaction, batch: Bulk[dict[str, Any]]) -> Bulk[dict[str, Any]]:
         """The rows whose text is unchanged under the lock, each with the node it was judged for."""
-        uids = Bulk(dict.fromkeys(row["uid"] for row in batch))
+        names = Bulk(keys_of(uid) for uid in dict.fromkeys(_name_in(row) for row in batch))
         properties = list(self.recipe.properties)
-        locked = packed(tx, self._statement("lock_sources"), uids=uids, properties=properties)
+        locked = packed(tx, self._statement("lock_sources"), names=names, properties=properties)
         nodes: dict[tuple[str, str], list[str]] = {}
         for found in locked:
             now = content_hash(self.recipe.text_of(found["source"]))
             nodes.setdefault((found["uid"], now), []).append(found["node"])
         return Bulk(
-            {**row, "node": node} for row in batch for node in nodes.get((row["uid"], row["hash"]), [])
+            {**row, "node": node} for row in batch for node in nodes.get((_name_in(row), row["hash"]), [])
         )
 
     def distrust_broken(self, uid: str) -> int:
@@ -240,7 +253,7 @@ class EntityVectors:
         return self.database.transaction(lambda tx: self._distrust_broken(tx, uid))
 
     def _distrust_broken(self, tx: ManagedTransaction, uid: str) -> int:
-        locked = rows(tx, self._statement("lock_vectors"), uid=uid)
+        locked = rows(tx, self._statement("lock_vectors"), keys=keys_of(uid))
         broken = Bulk(row["node"] for row in locked if not is_usable(row["vector"], self.dimensions))
         if broken:
             rows(tx, self._statement("distrust"), nodes=broken)
@@ -256,60 +269,83 @@ class EntityVectors:
     def _clear_pending(self, tx: ManagedTransaction, uids: Bulk[str]) -> int:
         properties = list(self.recipe.properties)
         query = self._statement("lock_pending")
-        locked = packed(tx, query, uids=uids, properties=properties, model=self.model)
+        locked = packed(tx, query, names=Bulk(lists_of(uids)), properties=properties, model=self.model)
         done = Bulk(row["node"] for row in locked if row["deleted"] or self._text(row).fresh)
         if done:
             rows(tx, self._statement("unmark_pending"), nodes=done)
         return len(done)
 
-    def pending_page(self, after: str | None = None, limit: int = PAGE) -> list[EntityText]:
-        """The next entities of the outbox after this uid, in the order of the key."""
-        return self._texts("pending_page", after=after or BEFORE_ALL, limit=limit)
+    def pending_page(self, after: Place | None = None, limit: int = PAGE) -> list[EntityText]:
+        """The next entities of the outbox after this key, in the order of the key: texts first, then numbers."""
+        return self._page("pending_page", after, limit)
 
-    def entities_page(self, after: str | None = None, limit: int = PAGE) -> list[EntityText]:
-        """The next current entities after this uid, in the order of the key."""
-        return self._texts("entities_page", after=after or BEFORE_ALL, until=AFTER_ALL, limit=limit)
+    def entities_page(self, after: Place | None = None, limit: int = PAGE) -> list[EntityText]:
+        """The next current entities after this key, in the order of the key."""
+        return self._page("entities_page", after, limit)
 
-    def get_entities_without_embeddings(self, limit: int = 10, after: str | None = None) -> list[EntityText]:
-        """The next current entities without a vector after this uid, at most `limit`, in the order of the key.
+    def get_entities_without_embeddings(
+        self, limit: int = 10, after: Place | None = None
+    ) -> list[EntityText]:
+        """The next current entities without a vector after this key, at most `limit`, in the order of the key.
+
+        `after`: the `key` of the last one of the page before, a text or a number as it is stored.
 
         The outbox is read by an index of its own; entities of other programs are looked for along the key index,
         no further than the outbox gave enough. So all pages together walk once over the entities.
         """
-        start = after or BEFORE_ALL
-        marked = self._texts("missing_pending_page", after=start, limit=limit)
-        until = marked[-1].uid if len(marked) == limit else AFTER_ALL
+        marked = self._page("missing_pending_page", after, limit)
+        until = marked[-1].key if len(marked) == limit else None
         others: list[EntityText] = []
-        at: str | None = start
-        while at is not None and at < until and len(others) < limit:
-            end = self._key_after(at, STEPS)
-            bounds: dict[str, Any] = {
-                "after": at,
-                "until": min(end or until, until),
-                "limit": limit - len(others),
-            }
-            others += self._texts("missing_page", pending=False, **bounds)
-            at = end
-        return sorted((*marked, *others), key=lambda text: text.uid)[:limit]
+        at: Place | None = BEFORE_TEXTS if after is None else after
+        while at is not None and (until is None or order(at) < order(until)) and len(others) < limit:
+            step = self._walk(
+                "missing_page", at, STEPS, until=until, limit=limit - len(others), pending=False
+            )
+            others += step.texts
+            at = step.last
+        return sorted((*marked, *others), key=lambda text: order(text.key))[:limit]
 
-    def walk_entities(self, after: str | None, steps: int = PAGE) -> Walk:
-        """Goes `steps` entities on after this uid, in the order of the key, and reads the current ones."""
+    def walk_entities(self, after: Place | None, steps: int = PAGE) -> Walk:
+        """Goes `steps` entities on after this key, in the order of the key, and reads the current ones."""
         return self._walk("entities_page", after, steps)
 
-    def walk_missing(self, after: str | None, steps: int = STEPS, *, pending: bool = True) -> Walk:
+    def walk_missing(self, after: Place | None, steps: int = STEPS, *, pending: bool = True) -> Walk:
         """As `walk_entities`; reads the current ones that have no vector. `pending` False: none of the outbox."""
         return self._walk("missing_page", after, steps, pending=pending)
 
-    def _walk(self, name: str, after: str | None, steps: int, **parameters: Any) -> Walk:
-        start = after or BEFORE_ALL
+    def _walk(
+        self,
+        name: str,
+        after: Place | None,
+        steps: int,
+        *,
+        until: Place | None = None,
+        limit: int = EVERY,
+        **parameters: Any,
+    ) -> Walk:
+        """One step of a way, which holds keys of one kind; no further than `until`."""
+        start = BEFORE_TEXTS if after is None else after
         last = self._key_after(start, steps)
-        bounds: dict[str, Any] = {"after": start, "until": last or AFTER_ALL, "limit": EVERY}
-        return Walk(self._texts(name, **bounds, **parameters), last)
+        end = end_of(start) if last is None else last
+        if until is not None:
+            end = min(end, until, key=order)
+        texts = self._texts(name, after=start, until=end, limit=limit, **parameters)
+        if last is None and isinstance(start, str) and self._key_after(BEFORE_NUMBERS, 1) is not None:
+            last = BEFORE_NUMBERS
+        return Walk(texts, last)
 
-    def _key_after(self, after: str, steps: int) -> str | None:
-        """The key that stands so many entities further on; None: there are fewer."""
+    def _key_after(self, after: Place, steps: int) -> Place | None:
+        """The key that stands so many entities further on, of the same kind; None: there are fewer."""
         found = self.database.read(self._statement("key_after"), after=after, skip=steps - 1)
         return found[0]["key"] if found else None
+
+    def _page(self, name: str, after: Place | None, limit: int) -> list[EntityText]:
+        start = BEFORE_TEXTS if after is None else after
+        found = self._texts(name, after=start, until=end_of(start), limit=limit)
+        if isinstance(start, str) and len(found) < limit:
+            left = limit - len(found)
+            found += self._texts(name, after=BEFORE_NUMBERS, until=end_of(BEFORE_NUMBERS), limit=left)
+        return found
 
     def known(self) -> Known:
         """What the server knows of the entities without looking at them; milliseconds at any size."""
@@ -325,11 +361,12 @@ class EntityVectors:
         return Coverage(entities=entities, fresh=fresh, stale=stale, missing=missing)
 
     def without_key(self, *, pending: bool = False) -> int:
-        """How many current entities (of the outbox: `pending`) have no text as their key and are never embedded."""
-        return without_key(self.database, self.label, self.key, among=OUTBOX_LABEL if pending else None)
+        """How many current entities (of the outbox: `pending`) have no usable key and are never embedded."""
+        among = OUTBOX_LABEL if pending else None
+        return without_key(self.database, self.label, self.key, among=among, deleted=self.deleted)
 
     def _statement(self, name: str, **identifiers: str) -> str:
-        names = {"label": self.label, "key": self.key, **self.vector.identifiers}
+        names = {"label": self.label, "key": self.key, **self.vector.identifiers, **self.deleted.identifiers}
         return statement(f"graph/{name}", **names, **identifiers)
 
     def _texts(self, name: str, *, leader: bool = False, **parameters: Any) -> list[EntityText]:
@@ -340,14 +377,15 @@ class EntityVectors:
         return [self._text(row) for row in found]
 
     def _text(self, row: Row) -> EntityText:
-        """The text behind one row of a statement that returns uid, source, width, hash and model.
+        """The text behind one row of a statement that returns key, source, width, hash and model.
 
         A vector of another width than the model's is not found by search, whatever its hash says.
         """
         text = self.recipe.text_of(row["source"])
         digest = content_hash(text)
         return EntityText(
-            uid=row["uid"],
+            uid=named(row["key"]),
+            key=row["key"],
             text=text,
             content_hash=digest,
             source=tuple(row["source"]),
@@ -358,16 +396,17 @@ class EntityVectors:
         )
 
 
-def _number(name: str) -> int | float | None:
-    """The number that a key looks like, if the server has such numbers."""
+def _decimal(name: str) -> float | None:
+    """The number that a name looks like, if it is not one that names an entity."""
     try:
-        whole = int(name)
+        return float(name) if number_of(name) is None else None
     except ValueError:
-        try:
-            return float(name)
-        except ValueError:
-            return None
-    return whole if -(2**63) <= whole < 2**63 else None
+        return None
+
+
+def _name_in(row: Mapping[str, Any]) -> str:
+    """The name of the entity that a row of a statement's parameter is for."""
+    return str(row["keys"][0])
 
 
 def _survives(value: Any) -> bool:

@@ -9,8 +9,10 @@ import structlog
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.errors import EntityNotFound
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
+from neo4j_queue.graph.keys import Place, named, order
 from neo4j_queue.jobs import PRIORITY_HIGHEST, Enqueued, Status
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.apart import enqueue_apart
@@ -35,7 +37,7 @@ log = structlog.get_logger(__name__)
 def force_generate_embedding(
     graph: EntityGraph,
     queue: EmbedQueue,
-    entity_name: str | None = None,
+    entity_name: str | int | None = None,
     limit: int | str | None = LIMIT_DEFAULT,
 ) -> dict[str, Any]:
     """Queues one job for the entity `entity_name`, or, if that is blank, jobs for entities without a vector.
@@ -43,9 +45,25 @@ def force_generate_embedding(
     The shape of the answer is that of the contract (docs/reference/tasks.md). Raises `EntityNotFound` for an
     unknown name. `limit` is a number or a numeric string; anything else, or less than 1, means 10; at most 1,000.
     """
-    if entity_name is not None and entity_name.strip():
-        return _one(graph, queue, entity_name.strip())
+    if name := _name(entity_name):
+        return _one(graph, queue, name)
     return _some(graph, queue, bounded_limit(limit))
+
+
+def _name(entity_name: str | int | None) -> str:
+    """The name that is meant; "" if it is blank or missing."""
+    name = "" if entity_name is None else named(entity_name)
+    return name if name.strip() else ""
+
+
+def _text_of(graph: EntityGraph, name: str) -> EntityText:
+    """The text of the entity of that name; or of the name without the blanks around it, which a form may have added."""
+    try:
+        return graph.get_text(name)
+    except EntityNotFound:
+        if name == name.strip():
+            raise
+        return graph.get_text(name.strip())
 
 
 def bounded_limit(limit: object) -> int:
@@ -60,12 +78,12 @@ def bounded_limit(limit: object) -> int:
 def selected(
     graph: EntityGraph,
     queue: EmbedQueue,
-    entity_name: str | None = None,
+    entity_name: str | int | None = None,
     limit: int | str | None = LIMIT_DEFAULT,
 ) -> list[EntityText]:
     """The entities for which `force_generate_embedding` would queue a job. Raises `EntityNotFound` as it does."""
-    if entity_name is not None and entity_name.strip():
-        return [graph.get_text(entity_name.strip())]
+    if name := _name(entity_name):
+        return [_text_of(graph, name)]
     return discover(graph, queue, bounded_limit(limit))
 
 
@@ -104,12 +122,12 @@ class Cursor:
 
     database: Database
 
-    def read(self) -> str | None:
+    def read(self) -> Place | None:
         """The key after which to go on; None: at the first one."""
         found = self.database.read(statement("sweeps/place"), name=PLACE)
         return found[0]["after"] if found else None
 
-    def keep(self, after: str | None) -> None:
+    def keep(self, after: Place | None) -> None:
         """The next search goes on after this key."""
         self.database.write(statement("sweeps/keep_place"), name=PLACE, after=after)
 
@@ -117,9 +135,9 @@ class Cursor:
 class _Stage(NamedTuple):
     """What was found between two places of the way."""
 
-    begin: str | None
+    begin: Place | None
     texts: list[EntityText]
-    end: str | None
+    end: Place | None
 
 
 @dataclass(slots=True)
@@ -133,7 +151,7 @@ class _Search:
     found: list[EntityText] = field(default_factory=list)
     passed: int = 0
     out_of_time: bool = False
-    place: str | None = None
+    place: Place | None = None
     until: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +163,7 @@ class _Search:
             self.out_of_time = True
         return self.out_of_time or len(self.found) >= self.limit
 
-    def look_through(self, way: Iterable[_Stage]) -> str | None:
+    def look_through(self, way: Iterable[_Stage]) -> Place | None:
         """Takes stages until the search has ended; the place where the next one begins, None at the end of the way."""
         if self.has_ended():
             return self.place
@@ -166,15 +184,15 @@ class _Search:
 
 
 def _outbox(graph: EntityGraph) -> Iterator[_Stage]:
-    after: str | None = None
+    after: Place | None = None
     while page := graph.pending_page(after, PAGE):
         yield _Stage(None, [text for text in page if not text.embedded and not text.deleted], None)
         if len(page) < PAGE:
             return
-        after = page[-1].uid
+        after = page[-1].key
 
 
-def _around(graph: EntityGraph, began: str | None) -> Iterator[_Stage]:
+def _around(graph: EntityGraph, began: Place | None) -> Iterator[_Stage]:
     """From `began` to the last key, and from the first key to `began`."""
     after = began
     while True:
@@ -182,15 +200,16 @@ def _around(graph: EntityGraph, began: str | None) -> Iterator[_Stage]:
         yield _Stage(after, step.texts, step.last)
         if (after := step.last) is None:
             break
-    while began is not None and (after is None or after < began):
+    while began is not None and (after is None or order(after) < order(began)):
         step = graph.walk_missing(after, pending=False)
-        yield _Stage(after, [text for text in step.texts if text.uid <= began], step.last)
+        yield _Stage(after, [text for text in step.texts if order(text.key) <= order(began)], step.last)
         if (after := step.last) is None:
             return
 
 
 def _one(graph: EntityGraph, queue: EmbedQueue, name: str) -> dict[str, Any]:
-    text = graph.get_text(name)
+    text = _text_of(graph, name)
+    name = text.uid
     # Else the job would find that the entity carries the vector of its text, and leave it as it is.
     if graph.distrust_broken(name):
         log.warning("vector_damaged", entity_name=name)

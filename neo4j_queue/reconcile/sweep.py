@@ -15,6 +15,7 @@ import structlog
 from neo4j_queue.cypher import statement
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
+from neo4j_queue.graph.keys import Place
 from neo4j_queue.graph.vectors import STEPS, Walk
 from neo4j_queue.jobs import PRIORITY_BACKFILL, PRIORITY_DEFAULT, Enqueued, EnqueueResult, shown
 from neo4j_queue.queue import EmbedQueue
@@ -47,7 +48,7 @@ class Sweep:
 
     `missing`: of those looked at, how many have no vector. `deleted`: soft-deleted ones, which get no job.
     `refused`: no job is possible for their key; the log names them. `without_key`: entities in scope that the sweep
-    could not see, for their key is no text.
+    could not see, for their key is neither a text nor a whole number.
     """
 
     seen: int = 0
@@ -117,7 +118,7 @@ def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:
     return (step.texts for step in walk(graph, scope))
 
 
-def walk(graph: EntityGraph, scope: Scope, after: str | None = None) -> Iterator[Walk]:
+def walk(graph: EntityGraph, scope: Scope, after: Place | None = None) -> Iterator[Walk]:
     """The way through the entities in scope whose key is greater than `after`; what a step costs is bounded."""
     while True:
         step = _step(graph, scope, after)
@@ -154,11 +155,11 @@ def enqueue_stale(
     return results, refused
 
 
-def _step(graph: EntityGraph, scope: Scope, after: str | None) -> Walk:
+def _step(graph: EntityGraph, scope: Scope, after: Place | None) -> Walk:
     match scope:
         case Scope.OUTBOX:
             page = graph.pending_page(after, PAGE)
-            return Walk(page, page[-1].uid if len(page) == PAGE else None)
+            return Walk(page, page[-1].key if len(page) == PAGE else None)
         case Scope.MISSING:
             return graph.walk_missing(after, STEPS)
         case Scope.ALL:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.graph.keys import Place
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.reconcile.sweep import Scope, Sweep, sweep_page, walk, with_left_out
@@ -79,7 +80,7 @@ class Sweeps:
         )
         if not granted:
             return None
-        after: str | None = granted[0]["after"]
+        after: Place | None = granted[0]["after"]
         done, until = Sweep(**granted[0]["counts"]), self.clock() + TURN_S
         for step in walk(self.graph, scope, after):
             done = sweep_page(self.graph, self.queue, scope, step.texts, done)
@@ -94,7 +95,7 @@ class Sweeps:
         found = self._database.read(statement("sweeps/stranded"), silent_ms=SILENT_MS, now=self.now())
         return [(Scope(row["scope"]), row["token"]) for row in found]
 
-    def _move(self, scope: Scope, token: str, after: str | None, done: Sweep) -> bool:
+    def _move(self, scope: Scope, token: str, after: Place | None, done: Sweep) -> bool:
         counts = {name: count for name, count in asdict(done).items() if name != "without_key"}
         moved = self._database.write(
             statement("sweeps/move"), scope=scope, token=token, after=after, counts=counts, now=self.now()

@@ -12,7 +12,7 @@ from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.graph.keys import left_out, without_key
+from neo4j_queue.graph.keys import left_out, mixed_keys, without_key
 from neo4j_queue.names import OUTBOX_LABEL
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import (
@@ -68,7 +68,8 @@ def migrate_graph(
     if schema.text_index in there and schema.text_index in created:
         was = ", ".join(there[schema.text_index].properties)
         notes.append(f"{schema.text_index} was over {was}: made anew over {', '.join(schema.properties)}")
-    if count := without_key(database, schema.label, schema.key):
+    deleted = settings.deleted_property()
+    if count := without_key(database, schema.label, schema.key, deleted=deleted):
         notes.append(left_out(count, schema.label, schema.key))
     return Report(found.database, None, tuple(name for name in created if name), tuple(notes), found.problems)
 
@@ -76,12 +77,15 @@ def migrate_graph(
 def check_graph(database: Database, settings: Settings, *, count_keys: bool = True) -> Report:
     """Looks whether this program can work with the graph; changes nothing.
 
-    `count_keys`: where keys are not unique, says how many are shared, which reads every entity.
+    `count_keys`: where keys are not unique, says how many are shared, which reads every entity; and where they are of
+    both kinds, how many of each, as far as that is quickly counted.
     """
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
     notes, failed = states_of(there, schema.names)
     key_notes, key_problems = _key_findings(database, schema, there, count=count_keys)
+    if count_keys:
+        key_notes += mixed_keys(database, schema.label, schema.key)
     problems = [
         *key_problems,
         *_plain_problems(there, OUTBOX_LABEL, schema.key),

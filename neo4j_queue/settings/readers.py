@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from pydantic import ValidationInfo
 from pydantic_core import PydanticUseDefault
 
 from neo4j_queue.cypher import unquotable
@@ -209,11 +210,30 @@ def graph_name(*reserved: str) -> Callable[[str], str]:
     return read
 
 
-def unset_if_empty(value: object) -> object:
-    """Nothing behind the equals sign means the default, as people leave `OPENAI_EMBEDDING_DIMENSIONS=` in `.env`."""
-    if value == "":
-        raise PydanticUseDefault
-    return value
+def optional_name(*reserved: str) -> Callable[[object], object]:
+    """As `graph_name`; blank, or the word `none`, means that there is none."""
+    read_name = graph_name(*reserved)
+
+    def read(value: object) -> object:
+        if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
+            return None
+        if not isinstance(value, str):
+            raise ValueError("must be a name, or `none`")
+        return read_name(value)
+
+    return read
+
+
+def unset_if_empty(*, except_for: Sequence[str]) -> Callable[[object, ValidationInfo], object]:
+    """Nothing behind the equals sign means the default, as people leave `OPENAI_EMBEDDING_DIMENSIONS=` in `.env`;
+    `except_for` settings where it has a meaning of its own."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if value == "" and info.field_name not in except_for:
+            raise PydanticUseDefault
+        return value
+
+    return read
 
 
 def utf8(value: object) -> object:

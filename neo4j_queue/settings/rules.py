@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from neo4j_queue.names import RESERVED_PROPERTIES
+from neo4j_queue.names import VECTOR
 from neo4j_queue.text import TextRecipe
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def broken(s: "Settings") -> Iterator[Violation]:
     if s.embed_text_properties is not None and s.embed_text_template is not None:
         both = ("embed_text_properties", "embed_text_template")
         yield Violation(both, "EMBED_TEXT_PROPERTIES and EMBED_TEXT_TEMPLATE: set one of them, not both")
-    ours = RESERVED_PROPERTIES.intersection(TextRecipe.from_settings(s).properties)
+    yield from _of_deleted(s)
+    ours = VECTOR.properties.intersection(TextRecipe.from_settings(s).properties)
     if ours:
         sources = ("embed_text_template", "embed_text_properties", "embed_entity_key")
         chosen = next(name for name in sources if getattr(s, name) is not None)
@@ -90,6 +91,23 @@ def broken(s: "Settings") -> Iterator[Violation]:
             f"EMBED_JOB_DATABASE_URI={s.embed_job_database_uri}: database {s.embed_job_database_name} there "
             "is the graph itself; jobs need a database of their own (on Community: a server of their own)",
         )
+
+
+def _of_deleted(s: "Settings") -> Iterator[Violation]:
+    """What hides an entity can neither name it nor be part of its text: every entity has a name, and most a text."""
+    hiding = s.embed_deleted_property
+    if hiding is None:
+        return
+    if hiding == s.embed_entity_key:
+        line = (
+            f"EMBED_ENTITY_KEY={hiding}: is EMBED_DELETED_PROPERTY too, any value of which hides an entity; "
+            "choose another one of the two"
+        )
+        yield Violation(("embed_deleted_property", "embed_entity_key"), line)
+    elif hiding in TextRecipe.from_settings(s).properties:
+        line = f"EMBED_DELETED_PROPERTY={hiding}: is part of the text, and any value of it hides an entity"
+        sources = ("embed_deleted_property", "embed_text_template", "embed_text_properties")
+        yield Violation(sources, line)
 
 
 def _store(uri: str, database: str) -> tuple[str, int, str]:

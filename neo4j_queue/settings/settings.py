@@ -32,7 +32,7 @@ from pydantic_settings import (
 
 from neo4j_queue.database import Address
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
+from neo4j_queue.names import DELETED, RESERVED_LABELS, VECTOR, DeletedProperty
 from neo4j_queue.providers import AUTO, BASE64, FLOAT, NO_ENCODING, PROFILES
 from neo4j_queue.settings import env_file, secret_files
 from neo4j_queue.settings.readers import (
@@ -48,6 +48,7 @@ from neo4j_queue.settings.readers import (
     intervals,
     none_if_blank,
     one_of,
+    optional_name,
     prefix,
     redis_uri,
     request_fields,
@@ -173,7 +174,7 @@ class Settings(BaseSettings):
     embed_batch_size: BatchLimit = None
     embed_batch_tokens: BatchLimit = None
     embed_input_tokens: Annotated[int | None, BeforeValidator(whole(INPUT_TOKENS_MIN, 10_000_000))] = None
-    embed_long_texts: Annotated[str, AfterValidator(one_of("truncate", "fail"))] = "truncate"
+    embed_long_texts: Annotated[str, AfterValidator(one_of("truncate", "fail", "average"))] = "truncate"
     embed_request_timeout_ms: Lasting = 30_000
     embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
@@ -187,7 +188,10 @@ class Settings(BaseSettings):
     ] = None
 
     embed_entity_label: Annotated[str, AfterValidator(graph_name(*RESERVED_LABELS))] = "Entity"
-    embed_entity_key: Annotated[str, AfterValidator(graph_name(*RESERVED_PROPERTIES))] = "name"
+    embed_entity_key: Annotated[str, AfterValidator(graph_name(*VECTOR.properties))] = "name"
+    embed_deleted_property: Annotated[str | None, BeforeValidator(optional_name(*VECTOR.properties))] = (
+        DELETED.name
+    )
     embed_text_properties: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
     embed_text_template: Annotated[OptionalText, AfterValidator(template)] = None
 
@@ -268,7 +272,7 @@ class Settings(BaseSettings):
         return init_settings, env_settings, dotenv_settings, file_secret_settings
 
     # Not pydantic's `env_ignore_empty`: then `OPENAI_API_KEY= neo4j-queue ...` would use the key of `.env`.
-    _empty = field_validator("*", mode="before")(unset_if_empty)
+    _empty = field_validator("*", mode="before")(unset_if_empty(except_for=("embed_deleted_property",)))
     _utf8 = field_validator("*", mode="before")(utf8)
     _unread = field_validator("*", mode="before")(secret_files.refuse_unread)
 
@@ -293,6 +297,10 @@ class Settings(BaseSettings):
             self.embed_job_database_username,
             _plain(self.embed_job_database_password),
         )
+
+    def deleted_property(self) -> DeletedProperty:
+        """The property any value of which hides an entity."""
+        return DeletedProperty(self.embed_deleted_property)
 
     def discovery(self) -> dict[str, int]:
         """The sweeps that beat runs, each with its interval in ms."""

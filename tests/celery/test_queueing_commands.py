@@ -40,12 +40,12 @@ def test_enqueue_names_what_failed_before(world: World, run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", [["enqueue", "--all"], ["repair"], ["doctor"]], ids=" ".join)
-def test_entities_whose_key_is_a_number_are_counted_with_what_to_do(
+def test_entities_without_a_usable_key_are_counted_with_what_to_do(
     world: World, run: Run, command: list[str]
 ) -> None:
-    world.graph_db.write("CREATE (:Entity {name: 'good'}), (:Entity {name: 7}), (:Entity {name: 8})")
+    world.graph_db.write("CREATE (:Entity {name: 'good'}), (:Entity {name: 7.5}), (:Entity {name: true})")
     said = run(*command, both=True, code=1 if command == ["doctor"] else 0)
-    assert said.count("2 :Entity without a text in `name`") == 1
+    assert said.count("2 :Entity without a text or a whole number in `name`") == 1
     # What to do stands where people look for it, and not behind each command that they repeat.
     assert ("EMBED_ENTITY_KEY=uid" in said) is (command == ["doctor"])
 

@@ -1,4 +1,4 @@
-"""What is left out is said: labels and properties that nothing carries, entities whose key is no text."""
+"""What is left out is said: labels and properties that nothing carries, entities without a usable key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -99,8 +99,8 @@ def keyless(graph_db: Database) -> None:
     """Three good entities, four without a usable key, and such of another label, or soft-deleted."""
     graph_db.write("CREATE (:Entity {name: 'a'}), (:Entity {name: 'b'}), (:Entity:EmbedPending {name: 'c'})")
     graph_db.write(
-        "CREATE (:Entity {name: 7}), (:Entity {title: 'no key'}), (:Entity {name: ''}),"
-        " (:Entity:EmbedPending {name: 8}), (:Entity {name: 9, validTo: 1}), (:Other:EmbedPending {name: 1})"
+        "CREATE (:Entity {name: 7.25}), (:Entity {title: 'no key'}), (:Entity {name: ''}),"
+        " (:Entity:EmbedPending {name: true}), (:Entity {name: 9.5, validTo: 1}), (:Other:EmbedPending {name: 1})"
     )
 
 
@@ -108,16 +108,17 @@ def keyless(graph_db: Database) -> None:
 @pytest.mark.parametrize(
     ("scope", "seen", "without"), [(Scope.ALL, 3, 4), (Scope.MISSING, 3, 4), (Scope.OUTBOX, 1, 1)]
 )
-def test_a_sweep_counts_the_entities_whose_key_is_no_text(
+def test_a_sweep_counts_the_entities_that_have_no_usable_key(
     graph: EntityGraph, queue: EmbedQueue, scope: Scope, seen: int, without: int
 ) -> None:
     done = sweep(graph, queue, scope)
     assert (done.seen, done.queued, done.without_key) == (seen, seen, without)
 
 
-def test_where_every_key_is_a_text_the_count_is_zero(graph: EntityGraph) -> None:
+def test_where_every_key_is_usable_the_count_is_zero(graph: EntityGraph) -> None:
     assert graph.without_key() == 0
     graph.create_entities([{"name": "a"}, {"name": "b"}])
+    graph.database.write("CREATE (:Entity:EmbedPending {name: -7})")
     assert (graph.without_key(), graph.without_key(pending=True)) == (0, 0)
 
 
@@ -134,7 +135,7 @@ def test_a_person_who_waits_gets_the_count_of_the_first_entities(
 
 def test_the_line_says_how_many_why_and_what_to_do() -> None:
     line = left_out(1234, "Book", "id")
-    assert line.startswith("1,234 :Book without a text in `id`")
+    assert line.startswith("1,234 :Book without a text or a whole number in `id`")
     assert "MATCH (n:`Book`) SET n.uid = " in line
     assert line.endswith(" with EMBED_ENTITY_KEY=uid")
 

@@ -112,7 +112,7 @@ def test_whether_there_is_a_vector_is_told_without_reading_it(
         "limit": 10,
         "properties": [],
         "model": "m",
-        "uid": "x",
+        "keys": ["x"],
     }
     plan = operators(graph_db, graph._statement(name), **parameters)
     assert any("n.embedding IS" in details for _, details in plan), plan
@@ -123,7 +123,8 @@ def test_whether_there_is_a_vector_is_told_without_reading_it(
 def test_the_outbox_is_read_in_order_by_its_own_index(
     graph: EntityGraph, graph_db: Database, name: str
 ) -> None:
-    plan = operators(graph_db, graph._statement(name), after="", limit=10, properties=["name"], model="m")
+    parameters = {"after": "", "until": "z", "limit": 10, "properties": ["name"], "model": "m"}
+    plan = operators(graph_db, graph._statement(name), **parameters)
     names = [operator for operator, _ in plan]
     assert any(op == "NodeIndexSeekByRange" and ":EmbedPending(name)" in details for op, details in plan), (
         plan
@@ -158,13 +159,13 @@ def test_entities_are_found_by_the_index_of_the_key(
     plan = operators(
         graph_db,
         graph._statement(name),
-        uids=[],
+        names=[],
         writes=[],
         rows=[],
         properties=["name"],
         property="embedding",
         model="m",
-        uid="x",
+        keys=["x"],
     )
     assert any("IndexSeek" in op and "(name)" in details for op, details in plan), plan
     assert not {"NodeByLabelScan", "AllNodesScan"} & {operator for operator, _ in plan}, plan
@@ -173,7 +174,7 @@ def test_entities_are_found_by_the_index_of_the_key(
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("read_wanted", {"wanted": [{"uid": "a", "versions": ["0" * 16]}], "properties": ["name"]}),
+        ("read_wanted", {"wanted": [{"keys": ["a"], "versions": ["0" * 16]}], "properties": ["name"]}),
         ("copies", {"hashes": ["0" * 64]}),
     ],
 )

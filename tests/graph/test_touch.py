@@ -61,13 +61,21 @@ def test_an_entity_that_is_not_there_says_what_is(
 ) -> None:
     """Seen failing with the plain error: nodes that a person sees in the browser were "not found"."""
     graph_db.write(
-        "CREATE (:Entity {name: 'there'}), (:Entity {name: 'gone', validTo: 1}), (:Entity {name: 7}), "
+        "CREATE (:Entity {name: 'there'}), (:Entity {name: 'gone', validTo: 1}), (:Entity {name: 7.0}), "
         "(:Entity {name: 2.5})"
     )
     for name, told in [
         ("gone", "Entity not found: gone (one of that `name` is soft-deleted: it has a `validTo`)"),
-        ("7", "Entity not found: 7 (its `name` is a number, and only texts name entities)"),
-        ("2.5", "Entity not found: 2.5 (its `name` is a number, and only texts name entities)"),
+        (
+            "2.5",
+            "Entity not found: 2.5 (its `name` is a number, and only whole ones name entities, "
+            "written without a point)",
+        ),
+        (
+            "7.0",
+            "Entity not found: 7.0 (its `name` is a number, and only whole ones name entities, "
+            "written without a point)",
+        ),
         ("nobody", "Entity not found: nobody"),
         ("99999999999999999999", "Entity not found: 99999999999999999999"),
         ("nan", "Entity not found: nan"),

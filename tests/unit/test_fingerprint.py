@@ -18,6 +18,8 @@ def mark(**settings: Any) -> str:
     [
         ({"embed_entity_label": "Book"}, "label"),
         ({"embed_entity_key": "isbn", "embed_text_properties": "title"}, "key"),
+        ({"embed_deleted_property": "archived"}, "deleted"),
+        ({"embed_deleted_property": None}, "deleted"),
         ({"embed_text_properties": "title,summary"}, "text"),
         ({"embed_text_template": "{title}"}, "text"),
         ({"embedding_provider": "openai"}, "model"),

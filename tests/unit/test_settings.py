@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from neo4j_queue import cypher
 from neo4j_queue.errors import SettingsError
-from neo4j_queue.names import RESERVED_LABELS, RESERVED_PROPERTIES
+from neo4j_queue.names import RESERVED_LABELS, VECTOR
 from neo4j_queue.settings import Role, Settings
 from neo4j_queue.settings.readers import without_password
 from neo4j_queue.settings.settings import GRACE_MAX_MS, PROFILE_NAMES, RETENTION_DAYS_MAX, RETENTION_DAYS_MIN
@@ -93,6 +93,7 @@ WRONG: dict[str, list[str]] = {
     "EMBED_DISCOVERY_INTERVALS": [*NOT_WHOLE, "999", "300000", "300000,soon", "1000,2000,3000"],
     "EMBED_ENTITY_LABEL": [*NOT_IN_THE_GRAPH, "EmbedPending", "EmbedJob"],
     "EMBED_ENTITY_KEY": [*NOT_IN_THE_GRAPH, "embedding_hash", "validTo"],
+    "EMBED_DELETED_PROPERTY": [*NOT_IN_THE_GRAPH[1:], "embedding", "name", "entityType"],
     "EMBED_TEXT_PROPERTIES": [
         "name,",
         ",",
@@ -323,7 +324,7 @@ def test_bytes_that_are_no_text_are_refused(variable: str, monkeypatch: pytest.M
     assert any(re.search(rf"\b{variable}\b.*: must be text in UTF-8$", line) for line in problems_of())
 
 
-@pytest.mark.parametrize("key", sorted(RESERVED_PROPERTIES))
+@pytest.mark.parametrize("key", sorted(VECTOR.properties))
 def test_a_key_of_this_librarys_own_is_refused_whatever_the_text_is_made_of(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -426,6 +427,9 @@ def test_the_template_error_names_the_wrong_placeholder(monkeypatch: pytest.Monk
         ),
         ("CELERY_BROKER_URL", "redis://:p%2Fss@h:6379/0", "redis://:p%2Fss@h:6379/0"),
         ("HEALTH_PORT", "0", 0),
+        ("EMBED_DELETED_PROPERTY", "archived at", "archived at"),
+        ("EMBED_DELETED_PROPERTY", "", None),
+        ("EMBED_DELETED_PROPERTY", " None ", None),
     ],
 )
 def test_a_good_value_is_read(
@@ -437,7 +441,9 @@ def test_a_good_value_is_read(
 
 
 @pytest.mark.parametrize("where", ["environment", "file"])
-@pytest.mark.parametrize("variable", [name for name in [*WRONG, "REDIS_URL"] if name != REQUIRED])
+@pytest.mark.parametrize(
+    "variable", [name for name in [*WRONG, "REDIS_URL"] if name not in (REQUIRED, "EMBED_DELETED_PROPERTY")]
+)
 def test_an_empty_value_means_the_default(variable: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed for all but the optional texts before `unset_if_empty`: `OPENAI_EMBEDDING_DIMENSIONS=` was refused."""
     defaults = Settings.load(Role.WORKER)
@@ -559,3 +565,21 @@ def test_env_example_has_a_line_of_meaning_above_every_variable() -> None:
         if re.match(r"#?[A-Z][A-Z0-9_]+=", line):
             assert above, f"{line} stands alone"
     assert dotenv_values(ENV_EXAMPLE)["EMBED_JOB_RETENTION_DAYS"] == "14"
+
+
+def test_a_property_that_hides_entities_may_become_the_key_where_another_one_hides_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EMBED_DELETED_PROPERTY", "archived")
+    monkeypatch.setenv("EMBED_ENTITY_KEY", "validTo")
+    monkeypatch.setenv("EMBED_TEXT_PROPERTIES", "title,archived")
+    hidden = "EMBED_DELETED_PROPERTY=archived: is part of the text, and any value of it hides an entity"
+    assert problems_of() == [hidden]
+    monkeypatch.setenv("EMBED_TEXT_PROPERTIES", "title")
+    assert Settings.load(Role.WORKER).embed_entity_key == "validTo"
+
+
+def test_nothing_hides_an_entity_from_the_env_file_either() -> None:
+    """Guard: the exception from the rule that an empty value is the default."""
+    Path(".env").write_text("EMBED_DELETED_PROPERTY=\n")
+    assert Settings.load(Role.WORKER).deleted_property().name is None

@@ -1,8 +1,9 @@
 // Those of the keys that no entity has, soft-deleted ones counted as there; the index of the key is there since `init`.
-// parameters: uids, most
+// parameters: names [keys], most
 // rows:       uid
 // locks:      none
-UNWIND $uids AS uid
-OPTIONAL MATCH (n:__LABEL__ {__KEY__: uid}) USING INDEX n:__LABEL__(__KEY__)
-WITH uid, n WHERE n IS NULL
-RETURN uid LIMIT $most
+UNWIND $names AS keys
+OPTIONAL MATCH (n:__LABEL__) USING INDEX n:__LABEL__(__KEY__)
+WHERE n.__KEY__ IN keys
+WITH keys, n WHERE n IS NULL
+RETURN keys[0] AS uid LIMIT $most

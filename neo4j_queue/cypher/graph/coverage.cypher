@@ -3,9 +3,9 @@
 // parameters: model
 // rows:       one: entities, missing, fresh
 // locks:      none
-RETURN COUNT { MATCH (n:__LABEL__) WHERE n.validTo IS NULL } AS entities,
-  COUNT { MATCH (n:__LABEL__) WHERE n.validTo IS NULL AND n.__VECTOR__ IS NULL } AS missing,
+RETURN COUNT { MATCH (n:__LABEL__) WHERE n.__DELETED__ IS NULL } AS entities,
+  COUNT { MATCH (n:__LABEL__) WHERE n.__DELETED__ IS NULL AND n.__VECTOR__ IS NULL } AS missing,
   COUNT {
     MATCH (n:__LABEL__)
-    WHERE n.validTo IS NULL AND n.__VECTOR__ IS NOT NULL AND n.__VECTOR_MODEL__ = $model AND NOT n:EmbedPending
+    WHERE n.__DELETED__ IS NULL AND n.__VECTOR__ IS NOT NULL AND n.__VECTOR_MODEL__ = $model AND NOT n:EmbedPending
   } AS fresh

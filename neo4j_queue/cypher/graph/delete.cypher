@@ -1,7 +1,8 @@
 // Deletes an entity with its relationships and all of its versions.
-// parameters: uid
+// parameters: keys
 // rows:       one: deleted
 // locks:      the entity, its relationships and their other ends
-MATCH (n:__LABEL__ {__KEY__: $uid})
+MATCH (n:__LABEL__)
+WHERE n.__KEY__ IN $keys
 DETACH DELETE n
 RETURN count(*) AS deleted

@@ -4,9 +4,10 @@
 // packed:     as of graph/read_texts
 // locks:      none
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n.validTo IS NULL
+WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n.__DELETED__ IS NULL
+  AND (n.__KEY__ IS :: STRING NOT NULL OR n.__KEY__ = toIntegerOrNull(n.__KEY__))
 WITH n ORDER BY n.__KEY__ LIMIT $limit
 WITH n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
   THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
-RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], width: width,
+RETURN collect({key: n.__KEY__, source: [name IN $properties | n[name]], width: width,
   hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: false}) AS rows

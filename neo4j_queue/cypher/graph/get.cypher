@@ -1,8 +1,8 @@
 // A current entity without its vector.
-// parameters: uid
+// parameters: keys
 // rows:       labels, properties, embedded, pending
 // locks:      none
-MATCH (n:__LABEL__ {__KEY__: $uid})
-WHERE n.validTo IS NULL
+MATCH (n:__LABEL__)
+WHERE n.__KEY__ IN $keys AND n.__DELETED__ IS NULL
 RETURN labels(n) AS labels, n {.*, __VECTOR__: null} AS properties, n.__VECTOR__ IS NOT NULL AS embedded,
   n:EmbedPending AS pending

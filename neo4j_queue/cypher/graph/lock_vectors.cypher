@@ -1,10 +1,11 @@
 // Locks the entities of one key that carry a vector, and reads it.
-// parameters: uid
+// parameters: keys
 // rows:       node (element id), vector (whatever stands in its place)
 // locks:      the entities, by the write of `_lock`
-MATCH (n:__LABEL__ {__KEY__: $uid})
+MATCH (n:__LABEL__)
+WHERE n.__KEY__ IN $keys
 SET n._lock = true
 REMOVE n._lock
 WITH n
-WHERE n.__KEY__ = $uid AND n.__VECTOR__ IS NOT NULL
+WHERE n.__KEY__ IN $keys AND n.__VECTOR__ IS NOT NULL
 RETURN elementId(n) AS node, n.__VECTOR__ AS vector

@@ -1,10 +1,11 @@
 // One page of the current entities in the outbox that have no vector, in the order of the key.
-// parameters: after (key, excluded), limit, properties (names of the source properties), model
+// parameters: after (key, excluded), until (key), limit, properties (names of the source properties), model
 // packed:     as of graph/read_texts
 // locks:      none
 MATCH (n:EmbedPending)
 USING INDEX n:EmbedPending(__KEY__)
-WHERE n.__KEY__ > $after AND n:__LABEL__ AND n.validTo IS NULL AND n.__VECTOR__ IS NULL
+WHERE n.__KEY__ > $after AND n.__KEY__ <= $until AND n:__LABEL__ AND n.__DELETED__ IS NULL AND n.__VECTOR__ IS NULL
+  AND (n.__KEY__ IS :: STRING NOT NULL OR n.__KEY__ = toIntegerOrNull(n.__KEY__))
 WITH n ORDER BY n.__KEY__ LIMIT $limit
-RETURN collect({uid: n.__KEY__, source: [name IN $properties | n[name]], width: null,
+RETURN collect({key: n.__KEY__, source: [name IN $properties | n[name]], width: null,
   hash: n.__VECTOR_HASH__, model: n.__VECTOR_MODEL__, deleted: false}) AS rows

@@ -1,12 +1,13 @@
 // Ends the validity of an entity: never embedded, never found, still there.
-// parameters: uid
+// parameters: keys
 // rows:       one: deleted
 // locks:      the entity, by the write of `_lock`
-MATCH (n:__LABEL__ {__KEY__: $uid})
+MATCH (n:__LABEL__)
+WHERE n.__KEY__ IN $keys
 SET n._lock = true
 REMOVE n._lock
 WITH n
-WHERE n.__KEY__ = $uid AND n.validTo IS NULL
-SET n.validTo = datetime.realtime().epochMillis
+WHERE n.__KEY__ IN $keys AND n.__DELETED__ IS NULL
+SET n.__DELETED__ = datetime.realtime().epochMillis
 REMOVE n:EmbedPending
 RETURN count(*) AS deleted

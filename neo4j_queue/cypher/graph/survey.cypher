@@ -3,5 +3,5 @@
 // rows:       one: entities, current (is there one), nodes, properties (their names)
 // locks:      none
 RETURN COUNT { MATCH (n:__LABEL__) } AS entities, COUNT { MATCH () } AS nodes,
-  EXISTS { MATCH (n:__LABEL__) WHERE n.validTo IS NULL } AS current,
+  EXISTS { MATCH (n:__LABEL__) WHERE n.__DELETED__ IS NULL } AS current,
   COLLECT { MATCH (n:__LABEL__) WITH n LIMIT $sample UNWIND keys(n) AS name RETURN DISTINCT name } AS properties

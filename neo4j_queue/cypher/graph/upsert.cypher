@@ -1,25 +1,25 @@
 // Creates entities or merges properties into those that are there. A soft-deleted entity comes back.
-// parameters: rows [{uid, properties}] with distinct uids, properties (names of the source properties), model
-// packed:     one for each current entity: node (element id), uid (null: deleted while we waited for its lock), created,
+// parameters: rows [{key, properties}] with distinct keys, properties (names of the source properties), model
+// packed:     one for each current entity: node (element id), key (null: deleted while we waited for its lock), created,
 //             changed, source, width, hash, model, pending
-// locks:      entities in the order of `rows` (sorted by uid by the caller): MERGE, and the write of `_created`
+// locks:      entities in the order of `rows` (sorted by name by the caller): MERGE, and the write of `_created`
 UNWIND $rows AS row
-MERGE (n:__LABEL__ {__KEY__: row.uid})
+MERGE (n:__LABEL__ {__KEY__: row.key})
   ON CREATE SET n._created = true, n:EmbedPending
   ON MATCH SET n._created = false
 WITH row, collect(n) AS nodes
-WITH row, nodes, any(n IN nodes WHERE n._created) AS created, [n IN nodes WHERE n.validTo IS NULL] AS current
+WITH row, nodes, any(n IN nodes WHERE n._created) AS created, [n IN nodes WHERE n.__DELETED__ IS NULL] AS current
 FOREACH (n IN nodes | REMOVE n._created)
 WITH row, created, CASE WHEN current = [] THEN nodes[..1] ELSE current END AS targets
 UNWIND targets AS n
-WITH row, created, n, n.validTo IS NOT NULL OR coalesce(any(
+WITH row, created, n, n.__DELETED__ IS NOT NULL OR coalesce(any(
   key IN keys(row.properties)
   WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)
 ), true) AS changed
 SET n += row.properties
-REMOVE n.validTo
+REMOVE n.__DELETED__
 WITH created, changed, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
   THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
-RETURN collect({node: elementId(n), uid: n.__KEY__, created: created, changed: changed,
+RETURN collect({node: elementId(n), key: n.__KEY__, created: created, changed: changed,
   source: [name IN $properties | n[name]], width: width, hash: n.__VECTOR_HASH__,
   model: n.__VECTOR_MODEL__, pending: n:EmbedPending}) AS rows
