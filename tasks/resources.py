@@ -67,7 +67,7 @@ def pipeline(worker: str) -> Pipeline:
         worker=worker,
         interruptions=(SystemExit, KeyboardInterrupt, SoftTimeLimitExceeded),
         log_content=settings().embed_log_content,
-        cut_long_texts=settings().embed_long_texts == "truncate",
+        long_texts=settings().embed_long_texts,
         lock_ms=settings().embed_job_lock_duration_ms,
         request_ms=settings().embed_request_timeout_ms,
         cache=vectors(),

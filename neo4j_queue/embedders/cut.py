@@ -1,4 +1,4 @@
-"""Where a text is cut that is longer than the model takes.
+"""Where a text is cut that is longer than the model takes, to its beginning or into parts.
 
 Which tokenizer a server has is not known here, so a cut counts with care: a text that is cut a little early has a good
 vector, one that is refused has none.
@@ -31,6 +31,9 @@ _OTHERS = [(_ALL.translate(None, members), weight) for members, weight in _CLASS
 
 # A space this near to the end is a better place to cut than the middle of a word; words are shorter than this.
 SPACE_WITHIN = 100
+# A sentence that ends in the last third of a part is a better place still: a part that is a third shorter costs little,
+# and half a sentence pulls the vector away from what the whole one says.
+SENTENCE_END = regex.compile(r"""[.!?…]["'”’»)\]]*(?=\s)|[。！？]|\n""")
 # A character as readers see it: an extended grapheme cluster of Unicode (UAX 29).
 CHARACTER = regex.compile(r"\X")
 # How far back from the end clusters are looked for. Those that people write have at most some thirty code points; the
@@ -59,6 +62,30 @@ def cut(text: str, limit: int) -> str:
         return body
     space = next((at for at in range(end, max(0, end - SPACE_WITHIN), -1) if body[at].isspace()), None)
     return body[: space or _whole_characters(body, end)].rstrip()
+
+
+def parts(text: str, limit: int, most: int) -> tuple[list[str], bool]:
+    """The text in at most `most` parts of at most `limit` cautious tokens, and whether that is all of it.
+
+    A part ends with a sentence or a word if one ends near, and in no case within a character.
+    """
+    found: list[str] = []
+    rest = text.strip()
+    while rest and len(found) < most:
+        # More than fits, whatever its characters are: to count all of a long text for each of its parts would cost the
+        # square of its length.
+        part = cut(rest[: limit * QUARTERS + SPACE_WITHIN], limit)
+        if len(part) < len(rest):
+            part = _whole_sentences(part)
+        found.append(part)
+        rest = rest[len(part) :].lstrip()
+    return found, not rest
+
+
+def _whole_sentences(text: str) -> str:
+    """The text up to its last sentence that ends, if that is in the last third."""
+    ends = [match.end() for match in SENTENCE_END.finditer(f"{text} ", len(text) * 2 // 3)]
+    return text[: ends[-1]].rstrip() if ends else text
 
 
 def _whole_characters(text: str, end: int) -> int:

@@ -144,6 +144,11 @@ class BatchRun:
         return any(job.attempts + 1 >= job.max_attempts for job in self.jobs.values())
 
     @property
+    def most_inputs(self) -> int | None:
+        """The most inputs that a request may hold, after one of these jobs was refused or too slow; None = any."""
+        return min((job.max_batch for job in self.jobs.values() if job.max_batch is not None), default=None)
+
+    @property
     def whole(self) -> bool:
         """True if the batch is as large as the limits and the jobs that are due make it."""
         return all(job.max_batch is None for job in self.jobs.values())

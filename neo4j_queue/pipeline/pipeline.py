@@ -26,7 +26,7 @@ from neo4j_queue.pipeline.finish import Finish
 from neo4j_queue.pipeline.graph_calls import COMMON, GraphCalls, Isolated, Written, fault_of_graph
 from neo4j_queue.pipeline.job_log import JobLog
 from neo4j_queue.pipeline.provider_call import UNJUDGED, ProviderCall, ProviderMemory, TextResult
-from neo4j_queue.pipeline.truncation import LongTexts
+from neo4j_queue.pipeline.truncation import LongText, LongTexts
 from neo4j_queue.pipeline.vector_sources import VectorSources
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import LeasedJob, PutOff, Spent, Start, Verdicts
@@ -68,8 +68,8 @@ class Message:
 
 class Pipeline:
     """Runs leased batches. `interruptions` are exceptions that end the process or the task: what has no verdict
-    by then is released, and the exception goes on. `cut_long_texts`: embed the beginning of a text that is longer
-    than the model takes, instead of failing its job. `cache` is that of the process; None = none."""
+    by then is released, and the exception goes on. `long_texts`: what becomes of a text that is longer than the model
+    takes (`EMBED_LONG_TEXTS`). `cache` is that of the process; None = none."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Pipeline:
         worker: str = "",
         interruptions: Interruptions = (SystemExit, KeyboardInterrupt),
         log_content: bool = False,
-        cut_long_texts: bool = True,
+        long_texts: str = LongText.TRUNCATE,
         lock_ms: int = 300_000,
         request_ms: int = 30_000,
         cache: VectorCache | None = None,
@@ -96,13 +96,14 @@ class Pipeline:
         )
         self._graph = GraphCalls(graph, self._log, interruptions, sleep)
         self._finish = Finish(queue, graph, embedder, self._log, monotonic, interruptions)
-        self._long_texts = LongTexts(embedder.profile.max_input_tokens, cut=cut_long_texts)
+        self._long_texts = LongTexts(embedder.profile.max_input_tokens, long_texts)
         self._sources = VectorSources(
             cache or VectorCache(0),
             self._graph,
             model=embedder.model,
             dimensions=embedder.dimensions,
             wait_s=request_ms / 1000,
+            parts_s=lock_ms / 2000,
         )
         self._lock_s = lock_ms / 1000
         self._monotonic = monotonic
@@ -203,6 +204,7 @@ class Pipeline:
             self._monotonic,
             self._interruptions,
             run.last_attempt,
+            run.most_inputs,
         )
 
     def _read(self, run: BatchRun, jobs: Sequence[LeasedJob]) -> dict[str, list[EntityText]]:
@@ -262,10 +264,11 @@ class Pipeline:
             run.ledger.fail(each.job, classify(UnembeddableText("the text is empty")))
 
     def _fitted(self, texts: Sequence[EntityText]) -> list[EntityText]:
-        """The texts as they go to the provider: cut to what the model takes, with a line in the log when one is."""
+        """The texts as they go to the provider: cut to what the model takes, or in parts; with a line in the log when
+        something is left out."""
         fitted = [self._long_texts.fitted(text) for text in texts]
         if fitted[0].truncated:
-            self._log.truncated(texts[0].uid, kept=len(fitted[0].text), whole=len(texts[0].text))
+            self._log.truncated(texts[0].uid, kept=sum(map(len, fitted[0].inputs)), whole=len(texts[0].text))
         return fitted
 
     def _still_ours(self, run: BatchRun) -> bool:

@@ -114,8 +114,10 @@ class _Part(Enum):
 class ProviderCall:
     """The requests of one lease (that of a `probe`?), booked on its rate budget.
 
-    `last_attempt`: a failure is final for one of its jobs. `rest` is the fault because of which further texts stay
-    unjudged; `found_size` is None unless a request was too large. `interruptions` are no faults, and are raised.
+    `last_attempt`: a failure is final for one of its jobs. `most_inputs`: the most that a request may hold, after one
+    of these jobs was refused or too slow; a text in parts has as many inputs. `rest` is the fault because of which
+    further texts stay unjudged; `found_size` is None unless a request was too large. `interruptions` are no faults, and
+    are raised.
     """
 
     embedder: Embedder
@@ -127,6 +129,7 @@ class ProviderCall:
     monotonic: Callable[[], float]
     interruptions: tuple[type[BaseException], ...] = ()
     last_attempt: bool = False
+    most_inputs: int | None = None
     rest: Fault | None = None
     found_size: FoundSize | None = None
     _results: dict[str, TextResult] = field(default_factory=dict)
@@ -174,7 +177,8 @@ class ProviderCall:
 
     def _fitting(self, texts: list[str]) -> list[str]:
         profile, total = self.embedder.profile, 0
-        most = min(profile.max_inputs, self.memory.max_inputs or profile.max_inputs)
+        bounds = (profile.max_inputs, self.memory.max_inputs, self.most_inputs)
+        most = min(bound for bound in bounds if bound is not None)
         for n, text in enumerate(texts[:most]):
             total += estimate_tokens(text)
             if n and total > profile.max_request_tokens:

@@ -14,7 +14,7 @@ class Bounds:
     """The most that one provider request may carry; `tokens` None = not bounded.
 
     `crashes` is the number of lost workers that a job survives (`EMBED_JOB_MAX_CRASHES`); `input_tokens` the most that
-    one text is charged: a longer text is cut to it, or not sent.
+    one text is charged: of a longer one no more is sent in one request.
     """
 
     inputs: int
@@ -23,9 +23,11 @@ class Bounds:
     input_tokens: int | None = None
 
     @classmethod
-    def of(cls, profile: Profile, crashes: int) -> Self:
-        """The bounds of a provider's profile."""
-        return cls(profile.max_inputs, profile.max_request_tokens, crashes, profile.max_input_tokens)
+    def of(cls, profile: Profile, crashes: int, *, in_parts: bool = False) -> Self:
+        """The bounds of a provider's profile. `in_parts`: longer texts are embedded in parts, so that a lease is
+        charged all that its first request may hold; further ones are booked when they are sent."""
+        tokens = profile.max_request_tokens
+        return cls(profile.max_inputs, tokens, crashes, tokens if in_parts else profile.max_input_tokens)
 
     def within(self, inputs: int) -> Self:
         """The same with no more than so many inputs."""

@@ -87,7 +87,11 @@ class EmbedQueue:
             settings.embedding_rate_limit_interval,
             settings.embedding_provider_window,
         )
-        self.bounds = Bounds.of(profile_of(settings), settings.embed_job_max_crashes)
+        self.bounds = Bounds.of(
+            profile_of(settings),
+            settings.embed_job_max_crashes,
+            in_parts=settings.embed_long_texts == "average",
+        )
         self.ticks = Ticks(database, self.limits, clock)
         self._tariff = tariff_of(settings)
         self._settings = settings

@@ -19,6 +19,7 @@ from neo4j_queue.queue.prices import price_of
 from neo4j_queue.queue.provider_limits import ProviderReport
 from neo4j_queue.reconcile.pace import pace
 from neo4j_queue.settings import Settings
+from neo4j_queue.text import estimate_tokens
 
 STANDING = frozenset({Status.PENDING, Status.PROCESSING})
 
@@ -34,7 +35,8 @@ class Estimate:
     is left alone. repeated: nodes that share key and text with another one, and so its job. blank, too_long: the run
     queues them too, and their jobs fail for good without a request: there is no word to embed, or more than the model
     takes and nothing may be cut.
-    truncated: cut at the model's limit. inputs: the different texts, each sent once; characters: of what is sent.
+    truncated: cut at the model's limit. inputs: the different texts, each sent once, and the parts of long ones;
+    characters: of what is sent.
     est_tokens: UTF-8 bytes / 4; model_tokens: as the provider counts them (`token_factor`). requests: at the least.
     minutes: the least that the limits leave (None = no limit, or one of 0); money_usd None = the price is not known.
 
@@ -79,7 +81,7 @@ def estimate(
     `leave_failed`: as sweeps do, entities whose job failed for good are not queued again. Nothing is written.
     """
     found = queue.control.provider_report()
-    long_texts = LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
+    long_texts = LongTexts(profile_of(settings).max_input_tokens, settings.embed_long_texts)
     planner = _Planner(queue.bounds, found.token_factor)
     counting = _Counting(queue, model, planner, long_texts, leave_failed)
     for page in pages:
@@ -143,9 +145,10 @@ class _Counting:
             if text.version in self._texts:
                 continue
             self._texts.add(text.version)
-            self._characters += len(sent.text)
+            self._characters += sum(map(len, sent.inputs))
             # A job carries the size of its whole text, and is planned by that.
-            planned.append(Planned(text.version, text.est_tokens, sent.est_tokens))
+            tokens = sum(map(estimate_tokens, sent.inputs))
+            planned.append(Planned(text.version, text.est_tokens, tokens, len(sent.inputs)))
         self._planner.add(planned)
 
     def estimate(self, settings: Settings, found: ProviderReport) -> Estimate:
@@ -181,11 +184,12 @@ class _Counting:
 
 
 class Planned(NamedTuple):
-    """A text to plan for: its version, and the estimated tokens of its job and of what is sent of it."""
+    """A text to plan for: its version, the estimated tokens of its job and of what is sent of it, and its inputs."""
 
     version: str
     job_tokens: int
     sent_tokens: int
+    inputs: int = 1
 
 
 class _Planner:
@@ -195,14 +199,14 @@ class _Planner:
         self._bounds = bounds
         self._factor = token_factor
         self._filling: list[Candidate] = []
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[str, Planned] = {}
         self.requests = self.inputs = self.est_tokens = 0
 
     def add(self, texts: Iterable[Planned]) -> None:
         """Further texts, in the order in which their jobs will be due."""
         candidates = list(self._filling)
         for text in texts:
-            self._sizes[text.version] = text.sent_tokens
+            self._sizes[text.version] = text
             candidates.append(Candidate(text.version, self._bounds.charge(text.job_tokens, self._factor)))
         batches = plan(candidates, self._bounds)
         if not batches:
@@ -220,6 +224,12 @@ class _Planner:
         self._filling = []
 
     def _count(self, batch: Batch) -> None:
+        inputs = sum(self._sizes[version].inputs for version in batch.ids)
+        tokens = sum(self._sizes[version].sent_tokens for version in batch.ids)
         self.requests += 1
-        self.inputs += len(batch.ids)
-        self.est_tokens += sum(self._sizes[version] for version in batch.ids)
+        if inputs > len(batch.ids):
+            # Texts in parts go on in further requests.
+            full = (inputs / self._bounds.inputs, tokens / (self._bounds.tokens or math.inf))
+            self.requests += max(0, math.ceil(max(full)) - 1)
+        self.inputs += inputs
+        self.est_tokens += tokens

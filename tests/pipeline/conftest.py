@@ -105,8 +105,14 @@ def make_bench(
         graph = EntityGraph.from_settings(settings, enqueue=queue.enqueue, database=graph_db)
         embedder = open_embedder(settings)
         opened.append(embedder)
-        cut = settings.embed_long_texts == "truncate"
-        pipeline = Pipeline(queue, graph, embedder, worker="test", cut_long_texts=cut, sleep=lambda _: None)
+        pipeline = Pipeline(
+            queue,
+            graph,
+            embedder,
+            worker="test",
+            long_texts=settings.embed_long_texts,
+            sleep=lambda _: None,
+        )
         return Bench(clock, settings, graph, queue, embedder, provider, pipeline)
 
     yield make

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neo4j_queue.embedders.cut import _whole_characters, cautious_tokens, cut
+from neo4j_queue.embedders.cut import _whole_characters, cautious_tokens, cut, parts
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.graph.entities import EntityText
-from neo4j_queue.pipeline.truncation import LongTexts
+from neo4j_queue.pipeline.truncation import MOST_PARTS, LongText, LongTexts, mean
 from neo4j_queue.text import content_hash, estimate_tokens
 
 FAMILY = "👩‍👩‍👧‍👦"
@@ -164,22 +164,22 @@ def test_a_cut_text_keeps_the_hash_of_the_whole() -> None:
     assert fitted.text == cut(whole.text, 100)
 
 
-@pytest.mark.parametrize("chosen", [True, False])
-def test_a_text_that_fits_goes_as_it_is(chosen: bool) -> None:
+@pytest.mark.parametrize("chosen", list(LongText))
+def test_a_text_that_fits_goes_as_it_is(chosen: LongText) -> None:
     text = text_of("word " * 70)
-    assert LongTexts(100, cut=chosen).fitted(text) is text
+    assert LongTexts(100, chosen).fitted(text) is text
 
 
 def test_a_text_that_may_not_be_cut_is_refused_with_both_numbers() -> None:
     with pytest.raises(UnembeddableText, match=r"about 250 tokens, the model takes 100 \(EMBED_LONG_TEXTS"):
-        LongTexts(100, cut=False).fitted(text_of("word" * 250))
+        LongTexts(100, LongText.FAIL).fitted(text_of("word" * 250))
 
 
 def test_a_text_that_may_fit_is_for_the_provider_to_judge_when_it_may_not_be_cut() -> None:
     """The cautious count is a guess, and a guess fails nobody."""
     text = text_of("漢" * 130)
     assert estimate_tokens(text.text) <= 100 < cautious_tokens(text.text)
-    assert LongTexts(100, cut=False).fitted(text) is text
+    assert LongTexts(100, LongText.FAIL).fitted(text) is text
     assert LongTexts(100).fitted(text).truncated
 
 
@@ -187,3 +187,74 @@ def test_counting_does_not_take_long() -> None:
     """A text of 2 MB is cut by counting it some twenty times, not by walking over its characters."""
     text = "Ein Satz mit Umlauten: äöü. " * 70_000
     assert math.isclose(cautious_tokens(cut(text, 100_000)), 100_000, rel_tol=0.01)
+
+
+# --- parts of a text
+
+
+def test_parts_end_with_sentences_and_hold_everything() -> None:
+    text = " ".join(f"This is sentence number {n} of the whole." for n in range(200))
+    found, whole = parts(text, 100, MOST_PARTS)
+    assert whole
+    assert len(found) > 5
+    assert all(cautious_tokens(part) <= 100 for part in found)
+    assert all(part.endswith("whole.") for part in found)
+    assert " ".join(found) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 500,
+        "a" * 5_000,
+        "漢字" * 500,
+        "👩‍👩‍👧‍👦" * 200,
+        "\r\n".join(["║ box ║"] * 300),
+        "No end " * 9 + "x" * 900,
+    ],
+)
+def test_parts_leave_out_nothing_but_space_between_them(text: str) -> None:
+    found, whole = parts(text, 40, 10_000)
+    assert whole
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert max(map(cautious_tokens, found)) <= 40
+
+
+@given(st.text(alphabet='ab .!1"\n éßж漢。😀\u0301\u200d🇩', max_size=600), st.integers(16, 60))
+def test_any_text_comes_apart_within_the_limit(text: str, limit: int) -> None:
+    found, whole = parts(text, limit, 10_000)
+    assert whole
+    assert all(part.strip() and cautious_tokens(part) <= limit for part in found)
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_a_text_of_megabytes_comes_apart_quickly_and_not_into_thousands() -> None:
+    """Guard: the window. Without it each part counts all that is left: the square of the length."""
+    text = "Ein Satz mit Umlauten: äöü. " * 70_000
+    began = time.process_time()
+    found, whole = parts(text, 512, 5_000)
+    assert time.process_time() - began < 5
+    assert whole
+    fitted = LongTexts(512, LongText.AVERAGE).fitted(text_of(text))
+    assert len(fitted.parts) == MOST_PARTS < len(found)
+    assert fitted.truncated
+
+
+def test_a_text_in_parts_keeps_its_own_text_and_hash() -> None:
+    whole = text_of("A sentence of some words. " * 100)
+    fitted = LongTexts(100, LongText.AVERAGE).fitted(whole)
+    assert fitted.text == whole.text
+    assert fitted.inputs == fitted.parts
+    assert not fitted.truncated
+    assert fitted.content_hash == whole.content_hash
+    assert LongTexts(10_000, LongText.AVERAGE).fitted(whole) is whole
+
+
+def test_the_mean_is_weighted_by_length_and_of_length_one() -> None:
+    assert mean([[1.0, 0.0], [0.0, 1.0]], [30, 40]) == pytest.approx([0.6, 0.8])
+    assert mean([[0.0, 5.0]], [7]) == [0.0, 1.0]
+
+
+def test_parts_that_cancel_out_leave_the_vector_of_the_longest() -> None:
+    """A vector of zeros is refused by the index, and found by nothing."""
+    assert mean([[0.0, 1.0], [0.0, -1.0]], [2, 2]) == [0.0, 1.0]
