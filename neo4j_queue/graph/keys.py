@@ -43,6 +43,14 @@ def named(name: object) -> str:
     raise ValueError(f"an entity is named by a text or a whole number, not {name!r:.80}")
 
 
+def name_of(key: object) -> str | None:
+    """What names the entity that has this in the property of its key; None if nothing can."""
+    try:
+        return named(key) or None
+    except ValueError:
+        return None
+
+
 def number_of(name: str) -> int | None:
     """The whole number that is written so and that a node can have; None if there is none."""
     if not _WHOLE.fullmatch(name):

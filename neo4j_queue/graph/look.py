@@ -13,6 +13,7 @@ from typing import Any
 from neo4j_queue.cypher import statement, unquotable
 from neo4j_queue.database import Database, Row
 from neo4j_queue.embedders.base import is_usable
+from neo4j_queue.graph.keys import keys_of, name_of
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.text import VERSION_DIGITS, content_hash, estimate_tokens, is_blank
 
@@ -81,9 +82,15 @@ class LookedAt:
 def look(graph: EntityVectors, name: str, most: int = NODES) -> list[LookedAt]:
     """The nodes of the graph's label that have this key, at most `most` of them."""
     found = graph.database.read_packed(
-        statement("graph/look", label=graph.label, key=graph.key, **graph.vector.identifiers),
+        statement(
+            "graph/look",
+            label=graph.label,
+            key=graph.key,
+            **graph.vector.identifiers,
+            **graph.deleted.identifiers,
+        ),
         leader=True,
-        uid=name,
+        keys=keys_of(name),
         properties=list(graph.recipe.properties),
         most=most,
     )
@@ -131,7 +138,7 @@ def _state(graph: EntityVectors, row: Row, digest: str) -> VectorState:
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """A node of the label that has the name in another property. `uid`: its key, None where it has none."""
+    """A node of the label that has the name in another property. `uid`: what names it, None where nothing does."""
 
     property: str
     uid: str | None
@@ -150,9 +157,11 @@ def labels_with(graph: EntityVectors, name: str, indexed: Iterable[str]) -> list
 
 def _has(database: Database, label: str, key: str, name: str, with_index: set[str]) -> bool:
     if label in with_index:
-        found = database.read(statement("graph/has_indexed_key", label=label, key=key), uid=name)
+        found = database.read(statement("graph/has_indexed_key", label=label, key=key), keys=keys_of(name))
     else:
-        found = database.read(statement("graph/has_key", label=label, key=key), uid=name, most=SAMPLE)
+        found = database.read(
+            statement("graph/has_key", label=label, key=key), keys=keys_of(name), most=SAMPLE
+        )
     return bool(found[0]["found"])
 
 
@@ -162,12 +171,14 @@ def named_otherwise(graph: EntityVectors, name: str) -> Otherwise | None:
         each for each in dict.fromkeys((*graph.recipe.properties, "name", "title", "id")) if each != graph.key
     ]
     found = graph.database.read(
-        statement("graph/named_otherwise", label=graph.label, key=graph.key),
-        text=name,
+        statement("graph/named_otherwise", label=graph.label, key=graph.key, **graph.deleted.identifiers),
+        keys=keys_of(name),
         properties=properties,
         most=SAMPLE,
     )
-    return Otherwise(**found[0].data()) if found else None
+    if not found:
+        return None
+    return Otherwise(found[0]["property"], name_of(found[0]["key"]), found[0]["deleted"])
 
 
 def near_keys(graph: EntityVectors, name: str) -> list[str]:
@@ -176,7 +187,7 @@ def near_keys(graph: EntityVectors, name: str) -> list[str]:
     beginnings = _beginnings(name)
     if not beginnings:
         return []
-    query = statement("graph/near_keys", label=graph.label, key=graph.key)
+    query = statement("graph/near_keys", label=graph.label, key=graph.key, **graph.deleted.identifiers)
     found = [row["uid"] for row in graph.database.read(query, beginnings=beginnings, most=NEAR)]
     return _nearest(name, [uid for uid in found if isinstance(uid, str) and uid != name])
 

@@ -20,6 +20,7 @@ from neo4j_queue.graph.keys import (
     end_of,
     keys_of,
     lists_of,
+    name_of,
     named,
     number_of,
     order,
@@ -193,7 +194,7 @@ class EntityVectors:
         if match is None:
             return None
         found = self.database.read(self._statement("key_of_node"), node=int(match[1]))
-        return named(found[0]["key"]) if found else None
+        return name_of(found[0]["key"]) if found else None
 
     def _write(self, tx: ManagedTransaction, writes: Sequence[VectorWrite], *, exact: bool) -> list[Row]:
         batch = Bulk(

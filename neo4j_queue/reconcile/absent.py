@@ -7,7 +7,6 @@ from neo4j_queue.cypher import quote
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.keys import left_out
 from neo4j_queue.graph.look import LookedAt, Otherwise, labels_with, named_otherwise, near_keys
-from neo4j_queue.names import DELETED
 from neo4j_queue.reconcile.commands import command
 from neo4j_queue.reconcile.explanation import Cause, Reason
 
@@ -37,8 +36,9 @@ def why_absent(graph: EntityGraph, name: str, deleted: Sequence[LookedAt]) -> li
 
 
 def _soft_deleted(graph: EntityGraph) -> Cause:
-    node = f"MATCH (n:{quote(graph.label)} {{{quote(graph.key)}: …}}) REMOVE n.{quote(DELETED)}"
-    why = f"it is soft-deleted: it has a `{DELETED}`, and such entities are neither embedded nor found"
+    hiding = graph.deleted.name or ""
+    node = f"MATCH (n:{quote(graph.label)} {{{quote(graph.key)}: …}}) REMOVE n.{quote(hiding)}"
+    why = f"it is soft-deleted: it has a `{hiding}`, and such entities are neither embedded nor found"
     advice = f"it comes back when it is written again (`create_entities`), or by {node}"
     return Cause(Reason.SOFT_DELETED, why, False, None, advice)
 
@@ -55,10 +55,10 @@ def _other_label(graph: EntityGraph, name: str, labels: Sequence[str]) -> Cause:
 def _otherwise(graph: EntityGraph, found: Otherwise) -> Cause:
     what = f"it is the `{found.property}` of a :{graph.label}"
     if found.deleted:
-        why = f"{what} that is soft-deleted: it has a `{DELETED}`"
+        why = f"{what} that is soft-deleted: it has a `{graph.deleted.name}`"
         return Cause(Reason.SOFT_DELETED, why, False)
     if not found.uid:
-        why = f"{what} without a text in `{graph.key}`, which names entities: it will never get a vector"
+        why = f"{what} without a text or a whole number in `{graph.key}`: it will never get a vector"
         return Cause(Reason.UNUSABLE_KEY, why, False, None, left_out(1, graph.label, graph.key))
     why = f"{what} whose key `{graph.key}` is {_quoted(found.uid)}: entities are named by their key"
     return Cause(Reason.OTHER_PROPERTY, why, False, command("explain", found.uid))

@@ -11,7 +11,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import UnembeddableText
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.accepted import check_name
+from neo4j_queue.graph.accepted import checked_name
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.graph.look import NODES, LookedAt, VectorState, look
 from neo4j_queue.jobs import JobRequest, Status
@@ -29,7 +29,7 @@ from neo4j_queue.settings import Role, Settings
 __all__ = ["Cause", "Explanation", "Reason", "explain", "explain_entity"]
 
 
-def explain_entity(name: str, settings: Settings | None = None) -> Explanation:
+def explain_entity(name: str | int, settings: Settings | None = None) -> Explanation:
     """Says why the entity of this key has no fresh vector, or that it has one; see `Explanation`.
 
     Opens both databases by the settings (of the environment, when none are given) and closes them again. Raises
@@ -42,20 +42,20 @@ def explain_entity(name: str, settings: Settings | None = None) -> Explanation:
         )
 
 
-def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str) -> Explanation:
+def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str | int) -> Explanation:
     """As `explain_entity`, on what is open already. Nothing is written.
 
     Raises ValueError for a name that no entity can have (half of a character in it).
     """
-    check_name(name)
-    found = look(graph, name) if name else []
+    uid = checked_name(name)
+    found = look(graph, uid) if uid else []
     current = [node for node in found if not node.deleted]
     if not current:
         now = queue.status().now
-        absent = tuple(why_absent(graph, name, found))
-        return Explanation(name, graph.label, graph.key, graph.model, now, False, absent)
+        absent = tuple(why_absent(graph, uid, found))
+        return Explanation(uid, graph.label, graph.key, graph.model, now, False, absent)
     node = next((each for each in current if each.state is not VectorState.FRESH), current[0])
-    return _of_node(graph, queue, settings, name, current, node)
+    return _of_node(graph, queue, settings, uid, current, node)
 
 
 def _of_node(
@@ -219,7 +219,7 @@ def _ready_at(job: Job | None, ahead: Ahead, around: Surroundings) -> int | None
 
 
 def _long_texts(settings: Settings) -> LongTexts:
-    return LongTexts(profile_of(settings).max_input_tokens, cut=settings.embed_long_texts == "truncate")
+    return LongTexts(profile_of(settings).max_input_tokens, settings.embed_long_texts)
 
 
 def _entity_text(name: str, node: LookedAt) -> EntityText:
@@ -238,7 +238,7 @@ def _prepared(settings: Settings, name: str, node: LookedAt) -> Prepared:
         hash=node.content_hash,
         version=node.version,
         cut=sent is not None and sent.truncated,
-        sent_characters=0 if sent is None or node.blank else len(sent.text),
+        sent_characters=0 if sent is None or node.blank else sum(map(len, sent.inputs)),
     )
 
 

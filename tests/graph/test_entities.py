@@ -200,7 +200,8 @@ def test_entries_of_one_key_are_merged_and_each_has_its_result(graph: EntityGrap
     [
         {},
         {"name": ""},
-        {"name": 7},
+        {"name": 7.5},
+        {"name": True},
         {"name": None},
         {"name": "Ada", "embedding": [1.0]},
         {"name": "Ada", "validTo": 1},
@@ -209,7 +210,7 @@ def test_entries_of_one_key_are_merged_and_each_has_its_result(graph: EntityGrap
 def test_an_entry_without_a_key_or_with_a_property_of_the_library_is_refused(
     graph: EntityGraph, entity: dict[str, Any]
 ) -> None:
-    with pytest.raises(ValueError, match=r"needs a text in `name`|vector write"):
+    with pytest.raises(ValueError, match=r"needs a text or a whole number in `name`|vector write"):
         graph.create_entities([{"name": "Bob"}, entity])
     with pytest.raises(EntityNotFound):
         graph.get_entity("Bob")

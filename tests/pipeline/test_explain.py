@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from neo4j_queue.database import Database
+from neo4j_queue.reconcile.explain import explain
 from neo4j_queue.reconcile.explanation import Reason
 from neo4j_queue.schema import migrate_graph
 from neo4j_queue.schema.graph_schema import GraphSchema
@@ -60,11 +61,23 @@ def test_another_label_has_it(working: Bench, indexed: bool) -> None:
     working.graph.database.autocommit("DROP INDEX books IF EXISTS")
 
 
-def test_a_key_that_is_a_number(working: Bench) -> None:
-    cypher(working, "CREATE (:Entity {name: 42, observations: ['x']}), (:Entity {name: 'a'})")
-    found = why(working, "42")
+def test_a_key_that_is_a_decimal_number(working: Bench) -> None:
+    cypher(working, "CREATE (:Entity {name: 42.5, observations: ['x']}), (:Entity {name: 'a'})")
+    found = why(working, "42.5")
     assert (found.reason, found.well) == (Reason.UNUSABLE_KEY, False)
     assert "number" in found.causes[0].why
+
+
+def test_a_key_that_is_a_whole_number_is_explained_like_any_other(working: Bench) -> None:
+    cypher(
+        working, "CREATE (:Entity {name: 42, observations: ['x']}), (:Other {name: 7}), (:Entity {title: 9})"
+    )
+    found = explain(working.graph, working.queue, working.settings, 42)
+    assert (found.reason, found.nodes) == (Reason.NOT_QUEUED, 1)
+    assert found.text is not None
+    assert found.text.text.startswith("Name: 42\n")
+    assert why(working, "7").reason is Reason.OTHER_LABEL
+    assert why(working, "9").reason is Reason.UNUSABLE_KEY
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\n"])
@@ -76,7 +89,7 @@ def test_a_node_without_a_key_is_found_by_another_property(working: Bench) -> No
     cypher(working, "CREATE (:Entity {title: 'a'})")
     found = why(working)
     assert found.reason is Reason.UNUSABLE_KEY
-    assert "the `title` of a :Entity without a text in `name`" in found.causes[0].why
+    assert "the `title` of a :Entity without a text or a whole number in `name`" in found.causes[0].why
 
 
 def test_a_name_that_is_not_the_key(working: Bench) -> None:

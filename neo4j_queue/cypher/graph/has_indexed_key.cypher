@@ -1,7 +1,7 @@
-// Whether a label whose key has an index has a node of this key.
-// parameters: uid
+// Whether a label whose key has an index has a node of this name.
+// parameters: keys
 // rows:       one: found
 // locks:      none
-MATCH (n:__LABEL__ {__KEY__: $uid})
+MATCH (n:__LABEL__) WHERE n.__KEY__ IN $keys
 WITH n LIMIT 1
 RETURN count(n) > 0 AS found

@@ -1,8 +1,8 @@
-// Whether a label without an index of the key has a node of this key, among its first nodes.
-// parameters: uid, most (nodes looked at)
+// Whether a label without an index of the key has a node of this name, among its first nodes.
+// parameters: keys, most (nodes looked at)
 // rows:       one: found
 // locks:      none
 MATCH (n:__LABEL__)
 WITH n LIMIT $most
-WHERE n.__KEY__ = $uid
+WHERE n.__KEY__ IN $keys
 RETURN count(n) > 0 AS found

@@ -5,7 +5,7 @@
 // locks:      none
 UNWIND $beginnings AS beginning
 CALL (beginning) {
-  MATCH (n:__LABEL__) WHERE n.__KEY__ STARTS WITH beginning AND n.validTo IS NULL
+  MATCH (n:__LABEL__) WHERE n.__KEY__ STARTS WITH beginning AND n.__DELETED__ IS NULL
   RETURN n.__KEY__ AS uid LIMIT $most
 }
 RETURN DISTINCT uid
