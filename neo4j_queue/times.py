@@ -1,6 +1,10 @@
-"""Times of the databases as text."""
+"""Times of the databases, and as text."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+# No date has a name from then on.
+YEAR_10000_MS = 253_402_300_800_000
 
 
 def iso(epoch_ms: int | None) -> str | None:
@@ -10,3 +14,8 @@ def iso(epoch_ms: int | None) -> str | None:
     return (
         datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     )
+
+
+def epoch_ms(value: Any) -> int | None:
+    """A property as a time (epoch ms); None for what another program has left there."""
+    return value if type(value) is int and 0 <= value < YEAR_10000_MS else None

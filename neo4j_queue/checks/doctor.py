@@ -12,7 +12,7 @@ from enum import StrEnum
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import embedders, schema
-from neo4j_queue.checks import boot, fingerprint, graph_names
+from neo4j_queue.checks import boot, fingerprint, graph_names, in_force
 from neo4j_queue.checks.defaults import without_env_file
 from neo4j_queue.checks.servers import BOUNDED, endless
 from neo4j_queue.cypher import statement
@@ -76,6 +76,7 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
                         found.remove(provider)
                 mark = fingerprint.fingerprint(settings, graph if graph_up else None)
                 _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
+                _look(found, "settings", lambda: _in_force(jobs, mark))
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
             _look(found, "graph schema", check)
@@ -275,6 +276,15 @@ def _request_size(most: int, *, refused: bool) -> Finding:
 def _agreement(queue: EmbedQueue, own: str) -> list[Finding]:
     line = fingerprint.disagreement(queue.census.workers(), own)
     return [] if line is None else [Finding("workers", Grade.WARNING, line)]
+
+
+def _in_force(jobs: Database, own: str) -> list[Finding]:
+    """A finding if the queue works with other settings than these: then no process with these does any work."""
+    line = in_force.refusal(in_force.read(jobs), own)
+    if line is None:
+        return []
+    fact, _, advice = line.partition(": ")
+    return [Finding("settings", Grade.BAD, fact, advice)]
 
 
 def _entities(graph: Database, settings: Settings) -> list[Finding]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # As in `neo4j_queue.queue.usage`, which is too slow to import for a help text.
 HOURS, HOURS_MAX = 24.0, 48.0
 CENT = 0.01
-SET_PRICE = "set EMBEDDING_PRICE_PER_MILLION_TOKENS"
+SET_PRICE = "set EMBEDDING_PRICE_PER_MILLION_TOKENS (0 for a model of your own)"
 DOOMED = "their jobs will fail without a request"
 
 

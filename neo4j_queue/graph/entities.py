@@ -66,7 +66,8 @@ class EntityText:
 
     `uid`: the name of the entity; `key`: the same as it is stored, a text or a number.
     `fresh`: the entity carries the vector of exactly this text and of the graph's model.
-    `embedded`: the entity carries a vector, of whichever text and model.
+    `embedded`: the entity carries a vector, of whichever text and model. `embedded_at`: when it was made, epoch ms (set
+    only by `walk_entities`).
     `deleted`: the entity is soft-deleted.
     `known`: an entity may carry the vector of this text already (set only by `read_wanted`).
     `truncated`: only its beginning is embedded, as much as the model takes; the hash is that of the whole.
@@ -84,6 +85,7 @@ class EntityText:
     embedded: bool = False
     key: Place = ""
     parts: tuple[str, ...] = field(default=(), repr=False)
+    embedded_at: int | None = None
 
     @property
     def version(self) -> str:

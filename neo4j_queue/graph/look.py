@@ -16,6 +16,7 @@ from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.graph.keys import keys_of, name_of
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.text import VERSION_DIGITS, content_hash, estimate_tokens, is_blank
+from neo4j_queue.times import epoch_ms
 
 # Nodes of one key that are looked at. Two are a mistake already; a key such as "unknown" may have thousands.
 NODES = 20
@@ -23,8 +24,6 @@ NODES = 20
 NEAR = 200
 # Nodes of a label without an index that are looked at: some ten milliseconds.
 SAMPLE = 20_000
-# No date has a name from then on.
-YEAR_10000_MS = 253_402_300_800_000
 # Labels that are looked through for a key that ours does not have.
 LABELS = 30
 
@@ -100,7 +99,6 @@ def look(graph: EntityVectors, name: str, most: int = NODES) -> list[LookedAt]:
 def _looked_at(graph: EntityVectors, row: Row) -> LookedAt:
     text = graph.recipe.text_of(row["source"])
     vector = row["vector"]
-    at = row["embedded_at"]
     return LookedAt(
         labels=tuple(row["labels"]),
         deleted=row["deleted"],
@@ -109,7 +107,7 @@ def _looked_at(graph: EntityVectors, row: Row) -> LookedAt:
         width=len(vector) if isinstance(vector, list) else None,
         model=_text_or_none(row["model"]),
         vector_hash=_text_or_none(row["hash"]),
-        embedded_at=at if type(at) is int and 0 <= at < YEAR_10000_MS else None,
+        embedded_at=epoch_ms(row["embedded_at"]),
         truncated=row["truncated"] is True,
         pending=row["pending"],
     )

@@ -28,6 +28,7 @@ from neo4j_queue.graph.keys import (
 )
 from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, DeletedProperty, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
+from neo4j_queue.times import epoch_ms
 
 # A write of vectors takes a fraction of a second. Where the server itself bounds no wait for a lock, this ends it.
 WRITE_TIMEOUT_S = 10.0
@@ -394,6 +395,7 @@ class EntityVectors:
             deleted=row.get("deleted", False),
             known=bool(row.get("known")),
             embedded=row["width"] is not None,
+            embedded_at=epoch_ms(row.get("at")),
         )
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.queue.clock import Clock
-from neo4j_queue.queue.leases import Worker
+from neo4j_queue.queue.leases import Silent, Worker
 
 # A worker that has been silent for this many heartbeats offers no slot (one late or lost answer is forgiven).
 SILENT_HEARTBEATS = 2.5
+# One that did not answer to the last heartbeat, and some time for the way, is said to be silent.
+MISSED_HEARTBEATS = 1.25
 # A dead worker is forgotten after this many heartbeats; until then each heartbeat knows how long it has been silent.
 FORGET_HEARTBEATS = 30
 
@@ -78,3 +80,9 @@ class Census:
             statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._now()
         )
         return [Worker(**row.data()) for row in found]
+
+    def silent(self) -> list[Silent]:
+        """The workers that did not answer to the last heartbeat: dead, or cut off. The longest silent first."""
+        missed_ms = round(self.heartbeat_ms * MISSED_HEARTBEATS)
+        found = self._database.read(statement("jobs/silent_workers"), missed_ms=missed_ms, now=self._now())
+        return [Silent(**row.data()) for row in found]

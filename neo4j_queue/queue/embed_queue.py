@@ -362,6 +362,7 @@ class EmbedQueue:
             inputs_refused=control.found_inputs is not None
             and control.found_inputs == control.refused_inputs,
             trouble=control.trouble,
+            silent=tuple(self.census.silent()),
         )
 
     def unwritable(self) -> str | None:

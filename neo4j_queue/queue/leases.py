@@ -195,6 +195,15 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """A worker that has not answered for `silent_ms`; it ran `leases` when it last did."""
+
+    name: str
+    silent_ms: int
+    leases: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerAnswer(Worker):
     """What a worker said of itself a moment ago. `up_ms`: how long it has been up; None from one that does not say."""
 
@@ -208,7 +217,8 @@ class QueueStatus:
     `found_inputs`: the most texts of a request, if a larger one was refused (`inputs_refused`) or too slow.
     `locked_seconds`: the time after which every job that is `processing` now is free again, unless its worker extends
     its lock. None = no lease is open. `trouble`: why the queue rests because of the provider (`breaker.Trouble`).
-    `now`: when this was, epoch ms by the server's clock.
+    `silent`: workers that missed their last heartbeat; those of a short silence are among `workers` too. `now`: when
+    this was, epoch ms by the server's clock.
     """
 
     pending: int
@@ -230,6 +240,7 @@ class QueueStatus:
     found_inputs: int | None = None
     inputs_refused: bool = False
     trouble: str | None = None
+    silent: tuple[Silent, ...] = ()
 
     @property
     def unfinished(self) -> int:

@@ -65,7 +65,8 @@ class SettleTransaction:
         completed = self._complete(tx)
         failed = self._fail(tx)
         released = self._release(tx)
-        troubled, more_due = self._close(tx, len(completed) + len(failed) + len(released))
+        ended = len(completed) + sum(stored.retry_at is None for stored in failed)
+        troubled, more_due = self._close(tx, len(completed) + len(failed) + len(released), ended)
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
@@ -122,13 +123,14 @@ class SettleTransaction:
         ordered = sorted(given, key=lambda row: str(row["id"]))
         return packed(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
 
-    def _close(self, tx: ManagedTransaction, settled: int) -> tuple[bool, bool | None]:
+    def _close(self, tx: ManagedTransaction, settled: int, ended: int) -> tuple[bool, bool | None]:
         spent = self.spent
         closed = rows(
             tx,
             statement("jobs/close_lease"),
             token=self.token,
             settled=settled,
+            ended=ended,
             final=self.final,
             outcome=self.outcome if settled else "lost",
             requests=spent.requests if spent else None,

@@ -1,7 +1,7 @@
 """How much of the graph has a fresh vector, as far as it is known, and since when.
 
-Whether a vector is that of the entity's text now, only a comparison of all texts can tell: the sweep of all entities. A
-small graph is counted at once, of a large one the figures of the last such sweep are shown with their time.
+Whether a vector is that of the entity's text now, only a comparison of all texts can tell: the sweep of all entities. Its
+exact figures are kept with their time, and shown when a person asks. What costs nothing to know is known at once.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from neo4j_queue.graph.entities import Coverage
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.reconcile.sweep import Scope
 
-# Counting walks over all entities: a tenth of a second for so many.
+# Counting walks over all entities: a tenth of a second for so many. Beyond, it would grow with the graph.
 COUNTED_NOW = 50_000
 
 
@@ -21,8 +21,9 @@ class KnownCoverage:
     """Current entities, and of these the fresh, stale and missing ones; None = not known. Times in epoch ms.
 
     as_of: of these figures. compared_at: when all texts were compared with their vectors last; a change by another
-    program since then is not among the stale ones. outbox: entities whose change through this library waits for its
-    vector, known at any time.
+    program since then is not among the stale ones. Of that time are `failed`, the entities whose job for that very text
+    had failed for good, and `oldest_stale_at`, when the oldest vector was made that was not that of its text any more
+    (None: there was none). outbox: entities whose change through this library waits for its vector, known at any time.
     """
 
     entities: int
@@ -32,26 +33,45 @@ class KnownCoverage:
     as_of: int | None
     compared_at: int | None
     outbox: int
+    failed: int | None = None
+    oldest_stale_at: int | None = None
 
 
 def known_coverage(graph: EntityGraph, queue: EmbedQueue, unfinished: int) -> KnownCoverage:
     """What is known of the coverage; `unfinished`: jobs that have not ended.
 
-    Those beyond the entities without a vector are for changed texts, so as many entities count as stale.
+    A graph of up to `COUNTED_NOW` entities is counted now. There, jobs beyond the entities without a vector are for
+    changed texts, so as many entities count as stale. Of a larger graph it is the figures of the last full sweep, as they
+    were then.
     """
     known = graph.known()
     swept = queue.database.read(statement("sweeps/last"), scope=Scope.ALL.value)
-    compared_at = swept[0]["ended_at"] if swept else None
-    as_of: int | None
+    compared_at, failed, oldest = (
+        (swept[0][name] for name in ("ended_at", "failed", "oldest_stale_at")) if swept else (None,) * 3
+    )
     if known.nodes <= COUNTED_NOW:
-        counted, as_of = graph.coverage(), known.now
+        counted = _with_queued(graph.coverage(), unfinished)
+        as_of: int | None = known.now
     elif swept:
         seen, fresh, missing = (swept[0][name] for name in ("seen", "fresh", "missing"))
         counted, as_of = Coverage(seen, fresh, seen - fresh - missing, missing), compared_at
     else:
         return KnownCoverage(known.nodes, None, None, None, None, None, known.outbox)
+    return KnownCoverage(
+        counted.entities,
+        counted.fresh,
+        counted.stale,
+        counted.missing,
+        as_of,
+        compared_at,
+        known.outbox,
+        failed,
+        oldest,
+    )
+
+
+def _with_queued(counted: Coverage, unfinished: int) -> Coverage:
+    """The same, with as many stale entities as there are jobs for changed texts."""
     embedded = counted.entities - counted.missing
     stale = max(counted.stale, min(unfinished - counted.missing, embedded))
-    return KnownCoverage(
-        counted.entities, embedded - stale, stale, counted.missing, as_of, compared_at, known.outbox
-    )
+    return Coverage(counted.entities, embedded - stale, stale, counted.missing)

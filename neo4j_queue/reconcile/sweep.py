@@ -6,7 +6,7 @@ writes entities without this library.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -48,7 +48,8 @@ class Sweep:
 
     `missing`: of those looked at, how many have no vector. `deleted`: soft-deleted ones, which get no job.
     `refused`: no job is possible for their key; the log names them. `without_key`: entities in scope that the sweep
-    could not see, for their key is neither a text nor a whole number.
+    could not see, for their key is neither a text nor a whole number. `oldest_stale_at`: when the oldest vector was made
+    that is not the one of its text any more (epoch ms); only a sweep of all looks.
     """
 
     seen: int = 0
@@ -59,6 +60,7 @@ class Sweep:
     deleted: int = 0
     refused: int = 0
     without_key: int = 0
+    oldest_stale_at: int | None = None
 
     @property
     def failed(self) -> int:
@@ -81,7 +83,7 @@ def sweep(
     for step in read_ahead(walk(graph, scope)):
         done = sweep_page(graph, queue, scope, step.texts, done)
         progress(done)
-    counts = {"seen": done.seen, "fresh": done.fresh, "missing": done.missing}
+    counts = {**asdict(done), "failed": done.failed}
     queue.database.write(statement("sweeps/ended"), scope=scope.value, counts=counts, now=None)
     return with_left_out(graph, scope, done)
 
@@ -110,7 +112,17 @@ def sweep_page(
         missing=done.missing + sum(not text.embedded and not text.deleted for text in page),
         deleted=done.deleted + len(deleted),
         refused=done.refused + len(refused),
+        oldest_stale_at=min(_stale_since(page, done), default=None),
     )
+
+
+def _stale_since(page: Sequence[EntityText], done: Sweep) -> Iterator[int]:
+    """When vectors were made that are stale; of those before the page the oldest."""
+    if done.oldest_stale_at is not None:
+        yield done.oldest_stale_at
+    for text in page:
+        if text.needs_vector and text.embedded_at is not None:
+            yield text.embedded_at
 
 
 def pages(graph: EntityGraph, scope: Scope) -> Iterator[list[EntityText]]:

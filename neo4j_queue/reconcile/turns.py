@@ -98,6 +98,12 @@ class Sweeps:
     def _move(self, scope: Scope, token: str, after: Place | None, done: Sweep) -> bool:
         counts = {name: count for name, count in asdict(done).items() if name != "without_key"}
         moved = self._database.write(
-            statement("sweeps/move"), scope=scope, token=token, after=after, counts=counts, now=self.now()
+            statement("sweeps/move"),
+            scope=scope,
+            token=token,
+            after=after,
+            counts=counts,
+            failed=done.failed,
+            now=self.now(),
         )
         return bool(moved)

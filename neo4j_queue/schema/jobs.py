@@ -46,6 +46,8 @@ def migrate_jobs(
     if wait_online(database, _names(_jobs_statements()), wait_s=wait_s, progress=progress):
         database.write(statement("schema/set_version"), version=JOBS_SCHEMA_VERSION)
     found = check_jobs(database)
+    if current is not None and found.version != current:
+        created.append(f"schema version {found.version} (it was {current})")
     return Report(found.database, found.version, tuple(created), found.notes, found.problems)
 
 

@@ -17,6 +17,7 @@ from tests.waiting import wait_until
 STATUS_KEYS = [
     "pending", "delayed", "processing", "started", "completed", "failed", "total", "oldest_pending_seconds",
     "halted", "paused_until", "workers", "coverage", "waiting_for", "done_at", "limits",
+    "silent_workers",
 ]  # fmt: skip
 
 NOTHING, TEMPORARY = 1, 75

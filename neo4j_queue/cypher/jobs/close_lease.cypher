@@ -1,8 +1,8 @@
 // Counts off the jobs of a lease that got a verdict, and ends the lease when none is left or its holder says so.
 // A lease without a request counts nothing against the rate budget. With the first verdict the texts of the lease are
 // no longer in hand.
-// parameters: token, settled (jobs that got a verdict or were given back), final, outcome ('completed', 'released',
-//             'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
+// parameters: token, settled (jobs that got a verdict or were given back), ended (of them, for good), final, outcome
+//             ('completed', 'released', 'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
 //             sent_ms_ago (since the last request was sent), worker_ttl_ms (a silent worker counts that long), now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
 //             that a success is news); more_due (jobs are due and few leases wait)
@@ -10,7 +10,8 @@
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
 WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true
-SET l.left = l.left - $settled, l.texts = CASE WHEN $final OR $settled > 0 THEN null ELSE l.texts END
+SET l.left = l.left - $settled, l.ended = coalesce(l.ended, 0) + $ended,
+  l.texts = CASE WHEN $final OR $settled > 0 THEN null ELSE l.texts END
 WITH l, now WHERE $final OR l.left <= 0
 SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $saved,
   l.requested_at = CASE

@@ -2,7 +2,8 @@
 // one of this scope is under way. The token changes with every turn, so a message that comes twice gets nothing.
 // parameters: scope, token (null = begin anew), next (the token of this turn), silent_ms (a sweep that has not moved
 //             for so long is not under way any more), now
-// rows:       one when the turn was granted: after, counts {seen, fresh, queued, standing, missing, deleted, refused}
+// rows:       one when the turn was granted: after, counts {seen, fresh, queued, standing, missing, deleted, refused,
+//             oldest_stale_at (epoch ms, or null)}
 // locks:      control (there must not be two nodes of one scope), then the sweep
 MATCH (c:QueueControl {name: 'embedding'})
 SET c._lock = true
@@ -14,9 +15,9 @@ WHERE CASE WHEN $token IS NULL THEN coalesce(s.moved_at + $silent_ms < now, true
 SET s.token = $next, s.moved_at = now
 FOREACH (_ IN CASE WHEN $token IS NULL THEN [1] ELSE [] END |
   SET s.began_at = now
-  REMOVE s.after, s.seen, s.fresh, s.queued, s.standing, s.missing, s.deleted, s.refused)
+  REMOVE s.after, s.seen, s.fresh, s.queued, s.standing, s.missing, s.deleted, s.refused, s.oldest_stale_at)
 RETURN s.after AS after, {
   seen: coalesce(s.seen, 0), fresh: coalesce(s.fresh, 0), queued: coalesce(s.queued, 0),
   standing: coalesce(s.standing, 0), missing: coalesce(s.missing, 0), deleted: coalesce(s.deleted, 0),
-  refused: coalesce(s.refused, 0)
+  refused: coalesce(s.refused, 0), oldest_stale_at: s.oldest_stale_at
 } AS counts
