@@ -1,7 +1,7 @@
 """How much of the graph has a fresh vector, as far as it is known, and since when.
 
-Whether a vector is that of the entity's text now, only a comparison of all texts can tell: the sweep of all entities. Its
-exact figures are kept with their time, and shown when a person asks. What costs nothing to know is known at once.
+Whether a vector is that of the entity's text now, only a comparison of all texts can tell: the sweep of all entities.
+Its exact figures are kept with their time, and shown when a person asks. What costs nothing to know is known at once.
 """
 
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def known_coverage(graph: EntityGraph, queue: EmbedQueue, unfinished: int) -> Kn
     """What is known of the coverage; `unfinished`: jobs that have not ended.
 
     A graph of up to `COUNTED_NOW` entities is counted now. There, jobs beyond the entities without a vector are for
-    changed texts, so as many entities count as stale. Of a larger graph it is the figures of the last full sweep, as they
-    were then.
+    changed texts, so as many entities count as stale. Of a larger graph it is the figures of the last full sweep, as
+    they were then.
     """
     known = graph.known()
     swept = queue.database.read(statement("sweeps/last"), scope=Scope.ALL.value)

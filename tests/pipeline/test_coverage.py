@@ -2,8 +2,13 @@
 
 import pytest
 
+from neo4j_queue.cypher import statement
+from neo4j_queue.database import Database
 from neo4j_queue.graph.entities import Coverage
+from neo4j_queue.mock_provider import error
+from neo4j_queue.names import VECTOR
 from neo4j_queue.reconcile import coverage
+from neo4j_queue.reconcile import sweep as sweeps
 from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
 from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.reconcile.turns import Sweeps
@@ -70,6 +75,53 @@ def test_of_a_large_graph_the_figures_of_the_last_sweep_are_shown_with_their_tim
     assert found.as_of == found.compared_at == bench.clock.now
     bench.step()
     assert counts(known(bench)) == (4, 2, 1, 1), "those of that time, and its time beside them"
+
+
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_the_full_sweep_counts_failed_entities_and_the_oldest_stale_vector(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, in_turns: bool
+) -> None:
+    """Exact figures of its time, also over several turns. Fails without `oldest_stale_at` in sweeps/claim (a later turn
+    forgets what the first one saw), and without `last_failed` in sweeps/move or sweeps/ended."""
+    monkeypatch.setattr(coverage, "COUNTED_NOW", 0)
+    monkeypatch.setattr(sweeps, "PAGE", 2)
+    bench.create(*"abcdefgh")
+    bench.provider.reply_to_text("Name: h", error(400, message="no such words"))
+    bench.step()
+    made = "MATCH (n:Entity {name: $name}) SET n.embedded_at = $at, n.observations = ['edited']"
+    for name, at in (("b", 2_000), ("c", 1_000), ("f", 3_000)):
+        bench.graph.database.write(made, name=name, at=at)
+    # What another program has left there is no time.
+    bench.graph.database.write(
+        "MATCH (n:Entity {name: 'g'}) SET n.embedded_at = 'yesterday', n.observations = ['x']"
+    )
+    if in_turns:
+        turns = Sweeps(bench.graph, bench.queue, clock=iter(range(100)).__next__, now=lambda: bench.clock.now)
+        turn = turns.take_turn(Scope.ALL)
+        while turn is not None and turn.token is not None:
+            turn = turns.take_turn(Scope.ALL, turn.token)
+    else:
+        sweep(bench.graph, bench.queue, Scope.ALL)
+    found = known(bench)
+    assert counts(found) == (8, 3, 4, 1)
+    assert (found.failed, found.oldest_stale_at) == (1, 1_000)
+    assert found.as_of == found.compared_at is not None
+
+
+def test_nothing_that_grows_with_the_graph_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large graph: the server's own counts, and the node of the last sweep. Fails with `COUNTED_NOW` out of the
+    way: the coverage is counted."""
+    monkeypatch.setattr(coverage, "COUNTED_NOW", 0)
+    bench.create("a")
+    sweep(bench.graph, bench.queue, Scope.ALL)
+    asked: list[str] = []
+    read = Database.read
+    monkeypatch.setattr(
+        Database, "read", lambda self, query, **more: (asked.append(query), read(self, query, **more))[1]
+    )
+    known_coverage(bench.graph, bench.queue, 0)
+    names = {"label": "Entity", "key": "name", **VECTOR.identifiers}
+    assert asked == [statement("graph/known", **names), statement("sweeps/last")]
 
 
 def test_what_the_server_knows_agrees_with_a_count(bench: Bench) -> None:

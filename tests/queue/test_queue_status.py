@@ -13,7 +13,8 @@ from neo4j_queue.errors import ErrorCategory, FaultKind
 from neo4j_queue.jobs import Status
 from neo4j_queue.queue import EmbedQueue, counts, health
 from neo4j_queue.queue.health import HealthState
-from neo4j_queue.queue.leases import QueueStatus
+from neo4j_queue.queue.leases import QueueStatus, Silent, Worker
+from neo4j_queue.queue.ticks import HEARTBEAT
 from neo4j_queue.schema.jobs import migrate_jobs
 from neo4j_queue.settings import Settings
 from tests.queue.scenery import (
@@ -421,3 +422,27 @@ def test_a_migration_puts_right_all_labels_also_those_that_are_too_many(
     assert migrate_jobs(jobs_db).ok
     assert labelled_rightly(jobs_db)
     assert (queue.status().completed, queue.status().unfinished) == (30, 10)
+
+
+def test_a_worker_that_missed_its_heartbeat_is_said_to_be_silent(queue: EmbedQueue, clock: Clock) -> None:
+    """At once, though its slots count for two heartbeats more. Where nobody asks, silence says nothing. Fails without
+    `asked_at` in jobs/silent_workers: without beat all workers are called silent."""
+    both = [Worker("dead@test", 2, leases=1), Worker("living@test", 2)]
+    for _ in range(2):
+        queue.ticks.take(HEARTBEAT, 0)
+        queue.census.record(both)
+        assert queue.status().silent == ()
+        clock.advance(30_000)
+    clock.advance(10_000)
+    assert queue.status().silent == (), "nobody has asked"
+    queue.ticks.take(HEARTBEAT, 0)
+    queue.census.record(both[1:])
+    status = queue.status()
+    assert status.silent == (Silent("dead@test", 40_000, leases=1),)
+    assert [worker.name for worker in status.workers] == ["dead@test", "living@test"]
+    clock.advance(60_000)
+    queue.ticks.take(HEARTBEAT, 0)
+    queue.census.record(both[1:])
+    status = queue.status()
+    assert [worker.name for worker in status.workers] == ["living@test"]
+    assert [worker.name for worker in status.silent] == ["dead@test"], "and it is not forgotten yet"
