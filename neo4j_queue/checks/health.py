@@ -62,4 +62,5 @@ def answer(found: Health, known: Known) -> dict[str, Any]:
         **asdict(found),
         "last_success_at": iso(found.last_success_at),
         "workers": len(known.status.workers),
+        "silent_workers": [worker.name for worker in known.status.silent],
     }

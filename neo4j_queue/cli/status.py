@@ -100,11 +100,21 @@ def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | N
         print()
         output.print_facts("Entities", _entities(coverage))
     print()
+    _tell_workers(state)
+
+
+def _tell_workers(state: "QueueStatus") -> None:
+    """Those that answered lately, and those that missed their last heartbeat with since when."""
     if not state.workers:
         print("No embed worker answered lately: one is missing, or a control worker and beat, who ask.")
-        return
-    rows = [[w.name, w.slots, w.leases, output.duration(w.seen_ms_ago / 1000)] for w in state.workers]
-    output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
+    since = {w.name: f"silent since {output.iso(state.now - w.silent_ms)}" for w in state.silent}
+    rows: list[list[object]] = []
+    for w in state.workers:
+        ago = f"{output.duration(w.seen_ms_ago / 1000)} ago"
+        rows.append([w.name, w.slots, w.leases, since.pop(w.name, ago)])
+    rows += [[w.name, None, w.leases, since[w.name]] for w in state.silent if w.name in since]
+    if rows:
+        output.print_table("Workers", ["name", "slots", "leases", "last answer"], rows)
 
 
 def _halted(state: "QueueStatus") -> str | None:
@@ -142,14 +152,19 @@ def _entities(coverage: "KnownCoverage") -> dict[str, object]:
         how = "not known before all texts were compared: neo4j-queue enqueue --all"
         return {"entities": coverage.entities, "fresh": how, "outbox": coverage.outbox}
     compared = output.iso(coverage.compared_at)
-    return {
+    facts: dict[str, object] = {
         "entities": coverage.entities,
         "fresh": coverage.fresh,
         "stale": coverage.stale,
         "missing": coverage.missing,
         "as of": output.iso(coverage.as_of),
+        "outbox now": coverage.outbox,
         "texts compared": compared or "never; changes by other programs show after neo4j-queue enqueue --all",
     }
+    if coverage.failed is not None:
+        facts["failed then"] = coverage.failed
+        facts["oldest stale then"] = output.iso(coverage.oldest_stale_at) or "none"
+    return facts
 
 
 def _given_back(state: "QueueStatus") -> str:
@@ -208,6 +223,7 @@ def health(
             "last success": output.iso(found.last_success_at),
             "errors": patterns,
             "workers": workers or "no workers",
+            "silent": [w.name for w in status.silent],
         }
         output.print_facts("", {name: value for name, value in facts.items() if value != []})
     if found.state != "HEALTHY":

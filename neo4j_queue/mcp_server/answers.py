@@ -170,6 +170,7 @@ class QueueStatus(Answer):
     waiting_for: str | None
     done_at: str | None
     limits: dict[str, Any]
+    silent_workers: list[dict[str, Any]]
 
 
 class QueueHealth(Answer):
@@ -183,3 +184,4 @@ class QueueHealth(Answer):
     error_patterns: dict[str, int]
     reasons: list[str]
     workers: int
+    silent_workers: list[str]

@@ -28,6 +28,7 @@ def answer(state: QueueStatus, outlook: Outlook, coverage: KnownCoverage | None)
             **asdict(coverage),
             "as_of": iso(coverage.as_of),
             "compared_at": iso(coverage.compared_at),
+            "oldest_stale_at": iso(coverage.oldest_stale_at),
         },
         "waiting_for": outlook.waiting_for,
         "done_at": iso(outlook.done_at),
@@ -46,4 +47,13 @@ def answer(state: QueueStatus, outlook: Outlook, coverage: KnownCoverage | None)
                 for window in outlook.windows
             ],
         },
+        "silent_workers": silent_workers(state),
     }
+
+
+def silent_workers(state: QueueStatus) -> list[dict[str, Any]]:
+    """The workers that missed their last heartbeat, for programs."""
+    return [
+        {"name": each.name, "silent_since": iso(state.now - each.silent_ms), "leases": each.leases}
+        for each in state.silent
+    ]

@@ -48,8 +48,8 @@ class Sweep:
 
     `missing`: of those looked at, how many have no vector. `deleted`: soft-deleted ones, which get no job.
     `refused`: no job is possible for their key; the log names them. `without_key`: entities in scope that the sweep
-    could not see, for their key is neither a text nor a whole number. `oldest_stale_at`: when the oldest vector was made
-    that is not the one of its text any more (epoch ms); only a sweep of all looks.
+    could not see, for their key is neither a text nor a whole number. `oldest_stale_at`: when the oldest vector was
+    made that is not the one of its text any more (epoch ms); only a sweep of all looks.
     """
 
     seen: int = 0

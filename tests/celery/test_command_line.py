@@ -30,7 +30,8 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert list(answer) == STATUS_KEYS
     assert [answer[name] for name in STATUS_KEYS[:10]] == [0] * 7 + [None, False, None]
     counts = {"entities": 0, "fresh": 0, "stale": 0, "missing": 0, "outbox": 0, "compared_at": None}
-    assert answer["coverage"] == {**counts, "as_of": answer["coverage"]["as_of"]}
+    not_looked = {"failed": None, "oldest_stale_at": None}
+    assert answer["coverage"] == {**counts, **not_looked, "as_of": answer["coverage"]["as_of"]}
     assert answer["coverage"]["as_of"].endswith("Z")
     assert (answer["waiting_for"], answer["done_at"], answer["limits"]["used"]) == (None, None, 0)
     world.create(3)
