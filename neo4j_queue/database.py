@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
@@ -150,6 +150,27 @@ class Database:
         with self._interruptible(), self.driver().session(database=self.address.database) as session:
             return list(session.run(bounded, _quiet(parameters)))
 
+    def ask(self, query: str, *, timeout_s: float, **parameters: Any) -> list[Record]:
+        """The rows of a reading statement for a person who waits: after a transient error it is repeated once, at once.
+
+        Once, since a pooled socket that died with a restart of the server shows it at its first use. The server ends
+        the statement after `timeout_s` seconds.
+        """
+        bounded = neo4j.Query(query, timeout=timeout_s)  # type: ignore[arg-type, unused-ignore]
+        name, quiet = self.address.database, _quiet(parameters)
+        repeated = False
+        while True:
+            try:
+                with (
+                    self._interruptible(),
+                    self.driver().session(database=name, default_access_mode=neo4j.READ_ACCESS) as session,
+                ):
+                    return list(session.run(bounded, quiet))
+            except (Neo4jError, DriverError) as error:
+                if repeated or not error.is_retryable():
+                    raise
+                repeated = True
+
     def agent(self) -> str:
         """What the server calls itself, such as `Neo4j/5.26.29`.
 
@@ -188,8 +209,11 @@ class Database:
         """Closes this process's driver; the next statement would open a new one."""
         with self._lock:
             if self._driver is not None and self._pid == os.getpid():
-                self._driver.close()
-                self._driver = None
+                driver, self._driver = self._driver, None
+                # A late call of another thread may be in the middle of a message on one of its connections, which then
+                # cannot say goodbye (BufferError, AssertionError): it ends with that call, or with the process.
+                with suppress(Exception):
+                    driver.close()
 
     def __enter__(self) -> Self:
         return self
