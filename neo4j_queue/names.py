@@ -73,3 +73,8 @@ class DeletedProperty:
 
 
 DELETED = DeletedProperty()
+
+
+def text_index_name(vector_index: str) -> str:
+    """The name of the full-text index that belongs to a vector index."""
+    return f"{vector_index}_text"

@@ -5,6 +5,7 @@
 made of other properties now and a person says so (`init --yes`). Indexes of other programs are used as they are.
 """
 
+import difflib
 from collections.abc import Mapping
 
 import structlog
@@ -26,7 +27,13 @@ from neo4j_queue.schema.indexes import (
     wait_online,
 )
 from neo4j_queue.schema.jobs import check_jobs
-from neo4j_queue.schema.search_indexes import can_make_words, rivals, search_notes, search_problems
+from neo4j_queue.schema.search_indexes import (
+    can_make_words,
+    other_analyzer,
+    rivals,
+    search_notes,
+    search_problems,
+)
 from neo4j_queue.settings import Settings
 
 _DUPLICATES = ".Schema.ConstraintCreationFailed"
@@ -52,7 +59,11 @@ def migrate_graph(
     """
     schema = GraphSchema.from_settings(settings)
     there = indexes(database)
-    if in_the_way := search_problems(schema, _as_made(schema, there, remake=remake)):
+    in_the_way = [
+        *search_problems(schema, _as_made(schema, there, remake=remake)),
+        *_analyzer_problems(database, schema, there, remake=remake),
+    ]
+    if in_the_way:
         before = check_graph(database, settings)
         return Report(before.database, None, notes=before.notes, problems=tuple(in_the_way))
     created = [
@@ -66,8 +77,7 @@ def migrate_graph(
     found = check_graph(database, settings)
     notes = list(found.notes)
     if schema.text_index in there and schema.text_index in created:
-        was = ", ".join(there[schema.text_index].properties)
-        notes.append(f"{schema.text_index} was over {was}: made anew over {', '.join(schema.properties)}")
+        notes.append(_made_anew(schema, there[schema.text_index]))
     deleted = settings.deleted_property()
     if count := without_key(database, schema.label, schema.key, deleted=deleted):
         notes.append(left_out(count, schema.label, schema.key))
@@ -195,15 +205,50 @@ def _create_vectors(database: Database, schema: GraphSchema, there: Mapping[str,
 def _create_words(
     database: Database, schema: GraphSchema, there: Mapping[str, Index], *, remake: bool
 ) -> str | None:
-    """Makes the full-text index; with `remake` it replaces one of our name over other properties."""
+    """Makes the full-text index; with `remake` it replaces one of our name that the settings want otherwise."""
     index = there.get(schema.text_index)
-    if index is not None and index.covers(schema.label, *schema.properties):
-        return None
-    if not can_make_words(schema, there, remake=remake):
+    if not _words_wanted(schema, there, remake=remake):
         return None
     if index is not None:
         database.write(statement("schema/drop_index", name=schema.text_index))
     query = statement(
         "schema/entity_words", index=schema.text_index, label=schema.label, properties=schema.properties
     )
-    return create_index(database, schema.text_index, query)
+    return create_index(database, schema.text_index, query, analyzer=schema.analyzer)
+
+
+def _words_wanted(schema: GraphSchema, there: Mapping[str, Index], *, remake: bool) -> bool:
+    """True if the full-text index is to be made."""
+    index = there.get(schema.text_index)
+    right = (
+        index is not None
+        and index.covers(schema.label, *schema.properties)
+        and not other_analyzer(schema, index)
+    )
+    return not right and can_make_words(schema, there, remake=remake)
+
+
+def _analyzer_problems(
+    database: Database, schema: GraphSchema, there: Mapping[str, Index], *, remake: bool
+) -> list[str]:
+    """The line about an analyzer that the server does not have, where an index is to be made with it."""
+    if not _words_wanted(schema, there, remake=remake):
+        return []
+    names = [row["analyzer"] for row in database.read(statement("schema/analyzers"))]
+    if schema.analyzer in names:
+        return []
+    near = difflib.get_close_matches(schema.analyzer, names, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return [
+        f"EMBED_FULLTEXT_ANALYZER={schema.analyzer}: the server has no such analyzer{meant} "
+        f"(it has {', '.join(names)})"
+    ]
+
+
+def _made_anew(schema: GraphSchema, before: Index) -> str:
+    """The note about a full-text index that was dropped and made with other properties, or by another analyzer."""
+    if not before.covers(schema.label, *schema.properties):
+        over = f"was over {', '.join(before.properties)}: made anew over {', '.join(schema.properties)}"
+    else:
+        over = f"had the analyzer {before.analyzer}: made anew with {schema.analyzer}"
+    return f"{schema.text_index} {over}"

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from neo4j_queue.embedders import describe
-from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty
+from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty, text_index_name
 from neo4j_queue.settings import Settings
+from neo4j_queue.settings.settings import DEFAULT_ANALYZER
 from neo4j_queue.text import TextRecipe
 
 
@@ -20,6 +21,7 @@ class GraphSchema:
     similarity: str
     properties: tuple[str, ...]
     vector: VectorProperty = VECTOR
+    analyzer: str = DEFAULT_ANALYZER
     text_index: str = field(init=False)
     key_index: str = field(init=False)
     pending_index: str = field(init=False)
@@ -46,9 +48,5 @@ class GraphSchema:
             dimensions=describe(settings).dimensions,
             similarity=settings.neo4j_similarity_function,
             properties=TextRecipe.from_settings(settings).properties,
+            analyzer=settings.embed_fulltext_analyzer,
         )
-
-
-def text_index_name(vector_index: str) -> str:
-    """The name of the full-text index that belongs to a vector index."""
-    return f"{vector_index}_text"

@@ -7,8 +7,9 @@ from typing import Any
 
 from neo4j.exceptions import Neo4jError
 
-from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows
+from neo4j_queue.graph.indexes import Index as Index
+from neo4j_queue.graph.indexes import indexes as indexes
 
 # An index over a million stored vectors builds for half an hour; init does not wait that long, for writing
 # works meanwhile and `check_graph` tells how far it is.
@@ -37,30 +38,6 @@ class Report:
     def ok(self) -> bool:
         """True if the product can work on this database."""
         return not self.problems
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """One index over nodes, as the server describes it. `percent` is how much of it is built (0 to 100)."""
-
-    name: str
-    type: str
-    state: str
-    labels: list[str]
-    properties: list[str]
-    config: dict[str, Any] | None
-    constraint: str | None
-    percent: float
-    failure: str
-
-    def covers(self, label: str, *properties: str) -> bool:
-        """True if it is over exactly this label and these properties."""
-        return self.labels == [label] and sorted(self.properties) == sorted(properties)
-
-
-def indexes(database: Database) -> dict[str, Index]:
-    """Every index over nodes, by name."""
-    return {row["name"]: Index(**row.data()) for row in database.read(statement("schema/indexes"))}
 
 
 def wait_online(

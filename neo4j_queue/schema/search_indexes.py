@@ -9,8 +9,9 @@ it is used as it is or done without, and no line asks to drop it.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from neo4j_queue.graph import search_indexes
+from neo4j_queue.graph.indexes import Index
 from neo4j_queue.schema.graph_schema import GraphSchema
-from neo4j_queue.schema.indexes import Index
 
 INIT = "run neo4j-queue init"
 
@@ -26,9 +27,10 @@ def search_notes(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     """What the full-text indexes that are there mean for search by words; nothing else needs them."""
     name = schema.text_index
     if rival := next(iter(rivals(schema, there, "FULLTEXT", *schema.properties)), None):
-        return [
-            f"full-text index {rival.name} of another program covers the text: it is used, {name} is not made"
-        ]
+        used = f"it is used, {name} is not made"
+        if other_analyzer(schema, rival):
+            used += f"; its analyzer is {rival.analyzer}, not {schema.analyzer}"
+        return [f"full-text index {rival.name} of another program covers the text: {used}"]
     index = there.get(name)
     if index is not None and not own_words(schema, index):
         taken = f"{name} is {_described(index)}, which another program has made"
@@ -36,15 +38,24 @@ def search_notes(schema: GraphSchema, there: Mapping[str, Index]) -> list[str]:
     if index is not None and not index.covers(schema.label, *schema.properties):
         over = f"full-text index {name} is over {', '.join(index.properties)}, not {', '.join(schema.properties)}"
         return [f"{over}: {INIT} --yes, which drops it and makes it anew"]
+    if index is not None and other_analyzer(schema, index):
+        has = f"full-text index {name} has the analyzer {index.analyzer}"
+        wanted = f"EMBED_FULLTEXT_ANALYZER={schema.analyzer}"
+        return [f"{has}, {wanted}: {INIT} --yes, which drops it and makes it anew"]
     return []
+
+
+def other_analyzer(schema: GraphSchema, index: Index) -> bool:
+    """True if a full-text index is known to take texts apart in another way than the settings say."""
+    return index.analyzer not in (None, schema.analyzer)
 
 
 def words_index(schema: GraphSchema, there: Mapping[str, Index]) -> str | None:
     """The full-text index over the text properties, ours or another program's; None if there is none."""
-    own = there.get(schema.text_index)
-    if own is not None and own_words(schema, own) and own.covers(schema.label, *schema.properties):
-        return own.name
-    return next((index.name for index in rivals(schema, there, "FULLTEXT", *schema.properties)), None)
+    found = search_indexes.words_index(
+        there.values(), name=schema.text_index, label=schema.label, properties=schema.properties
+    )
+    return None if found is None else found.name
 
 
 def can_make_words(schema: GraphSchema, there: Mapping[str, Index], *, remake: bool) -> bool:

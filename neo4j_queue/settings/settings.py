@@ -80,6 +80,10 @@ BROKER_NAMES = ("celery_broker_url", "redis_url")
 # Fewer tokens than this hold no sentence; a text cut to one of them would be cut to nothing.
 INPUT_TOKENS_MIN = 16
 PROFILE_NAMES = (AUTO, *PROFILES)
+# Every word counts, in any language that has blanks between words: "The Who" is a name.
+DEFAULT_ANALYZER = "standard-no-stop-words"
+# A person waits no longer than this for a search.
+SEARCH_TIMEOUT_MAX_MS = 60_000
 
 
 class Role(StrEnum):
@@ -176,6 +180,7 @@ class Settings(BaseSettings):
     embed_input_tokens: Annotated[int | None, BeforeValidator(whole(INPUT_TOKENS_MIN, 10_000_000))] = None
     embed_long_texts: Annotated[str, AfterValidator(one_of("truncate", "fail", "average"))] = "truncate"
     embed_request_timeout_ms: Lasting = 30_000
+    embed_search_timeout_ms: Annotated[int, BeforeValidator(whole(100, SEARCH_TIMEOUT_MAX_MS))] = 2_000
     embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
@@ -194,6 +199,7 @@ class Settings(BaseSettings):
     )
     embed_text_properties: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
     embed_text_template: Annotated[OptionalText, AfterValidator(template)] = None
+    embed_fulltext_analyzer: Identifier = DEFAULT_ANALYZER
 
     log_level: Annotated[str, AfterValidator(one_of(*LOG_LEVELS))] = "INFO"
     log_format: Annotated[str, AfterValidator(one_of("json", "console"))] = "json"
