@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from neo4j_queue.graph.answer import SearchAnswer as SearchAnswer
     from neo4j_queue.graph.entities import EntityInput as EntityInput
     from neo4j_queue.graph.entity_graph import EntityGraph as EntityGraph
     from neo4j_queue.queue.embed_queue import EmbedQueue as EmbedQueue
@@ -30,6 +31,7 @@ _ROOMS = {
     "EntityInput": "neo4j_queue.graph.entities",
     "Explanation": "neo4j_queue.reconcile.explanation",
     "Role": "neo4j_queue.settings.settings",
+    "SearchAnswer": "neo4j_queue.graph.answer",
     "Settings": "neo4j_queue.settings.settings",
     "explain_entity": "neo4j_queue.reconcile.explain",
     # Of the Celery side, since its writes ask the workers to begin at once.
@@ -42,6 +44,7 @@ __all__ = [
     "EntityInput",
     "Explanation",
     "Role",
+    "SearchAnswer",
     "Settings",
     "explain_entity",
     "open_graph",

@@ -98,7 +98,7 @@ def list_jobs(
         "status": _plain(status),
         "entity_uid": entity,
         "limit": limit,
-        "since": _since(since),
+        "since": 0 if since is None else epoch_ms(since, "--since"),
     }
     with session.open_queue() as queue:
         found = session.in_time("the jobs database", lambda: queue.jobs(**asked))
@@ -156,10 +156,8 @@ def _plain(word: StrEnum | None) -> str | None:
     return None if word is None else word.value
 
 
-def _since(text: str | None) -> int:
-    """The epoch ms that `--since` means: so long ago, or a time in ISO 8601 (UTC where it names no zone)."""
-    if text is None:
-        return 0
+def epoch_ms(text: str, option: str) -> int:
+    """The epoch ms that an option means: so long ago, or a time in ISO 8601 (UTC where it names no zone)."""
     ago = AGO.fullmatch(text)
     try:
         if ago is None:
@@ -168,7 +166,7 @@ def _since(text: str | None) -> int:
         at = datetime.now(UTC) - timedelta(**{UNITS[ago["unit"]]: int(ago["count"])})
     except (ValueError, OverflowError):
         expected = "a time such as 2h, 30m or 3d (ago), or 2026-07-01T12:00Z"
-        raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint="--since") from None
+        raise typer.BadParameter(f"{text!r} is not {expected}.", param_hint=option) from None
     return max(0, round(at.timestamp() * 1000))
 
 

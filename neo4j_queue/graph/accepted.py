@@ -1,7 +1,12 @@
 """What callers may write: keys, properties and types that the graph can hold. A refusal names the entry."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date, time, timedelta
+from types import NoneType
 from typing import Any
+
+import neo4j.time
+from neo4j.spatial import Point
 
 from neo4j_queue.cypher import NAME_MAX
 from neo4j_queue.graph.entities import Relation
@@ -13,6 +18,11 @@ from neo4j_queue.wellformed import is_well_formed
 KEY_BYTES = 8_000
 # Of what is quoted in a message.
 SHOWN = 80
+# What the driver can send as a value. (A datetime is a date, a point is a tuple.)
+COMPARABLE = (
+    *(NoneType, bool, int, float, str, bytes, bytearray, date, time, timedelta),
+    *(neo4j.time.Date, neo4j.time.Time, neo4j.time.DateTime, neo4j.time.Duration, Point),
+)
 
 
 def checked_key(value: Any, key: str) -> Key:
@@ -75,6 +85,15 @@ def checked_limit(limit: int) -> int:
     if limit < 1:
         raise ValueError(f"limit={limit}: 1 or more")
     return limit
+
+
+def filterable(value: Any) -> str | None:
+    """Why no property can be compared with this value, as the end of a sentence; None if one can."""
+    if problem := _unstorable(value):
+        return f"{problem}, which no property can have"
+    items = value if isinstance(value, list | tuple) else (value,)
+    kinds = {type(item).__name__ for item in items if not isinstance(item, COMPARABLE)}
+    return f"is of type {', '.join(sorted(kinds))}, which no property can have" if kinds else None
 
 
 def _unstorable(value: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
@@ -13,10 +14,10 @@ from neo4j_queue.graph.accepted import (
     check_properties,
     check_type,
     checked_key,
-    checked_limit,
     checked_name,
     checked_observations,
 )
+from neo4j_queue.graph.answer import Hit, SearchAnswer
 from neo4j_queue.graph.booking import BookQuery
 from neo4j_queue.graph.entities import (
     Change,
@@ -31,10 +32,13 @@ from neo4j_queue.graph.entities import (
 from neo4j_queue.graph.entity_writes import EntityWrites
 from neo4j_queue.graph.keys import Key, keys_of
 from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
-from neo4j_queue.graph.search import EmbedQuery, Hit, QueryEmbedder, VectorSearch
+from neo4j_queue.graph.query_embedder import EmbedQuery, QueryEmbedder
+from neo4j_queue.graph.search import Search
+from neo4j_queue.graph.search_indexes import WantedIndexes
+from neo4j_queue.graph.search_request import SearchMode, SearchRequest
 from neo4j_queue.graph.vectors import PAGE
 from neo4j_queue.jobs import PRIORITY_DEFAULT
-from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty
+from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty, text_index_name
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
 
@@ -48,6 +52,7 @@ __all__ = [
     "EntityText",
     "Hit",
     "Relation",
+    "SearchAnswer",
     "VectorWrite",
 ]
 
@@ -91,7 +96,12 @@ class EntityGraph(EntityWrites):
         )
         self.vector_index = vector_index
         self._closing = tuple(closing)
-        self._embed = embed
+        wanted = WantedIndexes(
+            label, vector.name, dimensions, vector_index, text_index_name(vector_index), recipe.properties
+        )
+        self._search = Search(
+            database, recipe, model, wanted, key=key, vector=vector, deleted=deleted, embed=embed
+        )
 
     @classmethod
     def from_settings(
@@ -252,24 +262,50 @@ class EntityGraph(EntityWrites):
         properties = {key: value for key, value in row["properties"].items() if key != self.vector.name}
         return Entity(uid, tuple(row["labels"]), properties, row["embedded"], row["pending"])
 
-    def search(self, query: str, limit: int = 10, *, embed: EmbedQuery | None = None) -> list[Hit]:
-        """The entities nearest in meaning to the query, best first.
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        mode: SearchMode | str | None = None,
+        min_score: float | None = None,
+        labels: Iterable[str] = (),
+        where: Mapping[str, Any] | None = None,
+        changed_since: datetime | str | None = None,
+        strict: bool = False,
+        lucene: bool = False,
+        embed: EmbedQuery | None = None,
+    ) -> SearchAnswer:
+        """Finds entities by meaning, by words, or by both, best first. Soft-deleted ones are never found.
 
-        `embed` makes the query's vector, by default the model of the settings. Raises ValueError for a blank
-        query and a limit below 1, and whatever the provider or the vector index raises.
+        `mode`: `semantic` (vectors), `keyword` (words), `hybrid` (both, their places fused); by default hybrid where
+        there is a full-text index over the text, else semantic. Where a half cannot answer (no provider, no index, no
+        vectors, no room in the rate limit, no answer within `EMBED_SEARCH_TIMEOUT_MS`), the other one does, and
+        `fallback_reason` says why; with `strict` that is raised instead: `SettingsError` for what a person must
+        change, `TemporarilyUnavailable` or the provider's `InvalidAnswer` for the rest.
+
+        `limit`: at most so many, 1,000 at the most. `min_score`: the least `score` of a hit (see `Hit`).
+        `labels`: the entity carries each of them. `where`: it has these values in these properties; None: it has no
+        such property. `changed_since`: its vector was made at that time or later, or its change still waits for one;
+        a datetime or a text in ISO 8601, in UTC where it names no zone.
+
+        The words of a query are words, whatever they look like. With `lucene` they are Lucene's syntax, and the mode is
+        `keyword` unless another is given.
+
+        `embed` makes the query's vector, by default the model of the settings. Raises ValueError for what cannot be
+        meant (a blank query, a limit below 1, no such mode, a mistake in the syntax), `SettingsError` before
+        `neo4j-queue init`, and the driver's errors, or `TemporarilyUnavailable`, if the graph does not answer.
         """
-        embed = embed or self._embed
-        if embed is None or not query.strip():
-            raise ValueError(
-                "the query is blank" if embed else "nothing to embed the query with: give `embed`"
-            )
-        found = VectorSearch(
-            self.database,
-            self.model,
-            self.vector_index,
-            self.label,
-            self.key,
-            self.vector,
-            self.deleted,
+        request = SearchRequest.checked(
+            query,
+            limit,
+            mode=mode,
+            min_score=min_score,
+            labels=labels,
+            where=where,
+            changed_since=changed_since,
+            strict=strict,
+            lucene=lucene,
         )
-        return found.nearest(embed(query), checked_limit(limit))
+        return self._search.answer(request, embed)
+

@@ -1,144 +1,297 @@
-"""Semantic search: the entities whose vectors are nearest to the query's."""
+"""Search by meaning, by words, or by both; by the half that can answer where the other one cannot."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from neo4j import Record
+from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
-from neo4j_queue.embedders import Embedder, describe, open_embedder, profile_of
-from neo4j_queue.embedders.cut import MOST_PER_CHARACTER, cut
-from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
-from neo4j_queue.errors import TemporarilyUnavailable
-from neo4j_queue.graph.booking import BookQuery, BoundedBooking
+from neo4j_queue.embedders.base import is_usable
+from neo4j_queue.errors import InvalidAnswer, Neo4jQueueError, SettingsError, TemporarilyUnavailable
+from neo4j_queue.errors.explain import EXIT_CONFIGURATION, exit_code_of, explain, is_temporary
+from neo4j_queue.graph.answer import Hit, SearchAnswer, SearchCoverage
+from neo4j_queue.graph.fusion import DEPTH, Fused, fuse, of_meaning, of_words
+from neo4j_queue.graph.halves import STATEMENT_S, Half, Halves
+from neo4j_queue.graph.in_time import InTime
+from neo4j_queue.graph.indexes import indexes_in_time
 from neo4j_queue.graph.keys import named
-from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty
-from neo4j_queue.settings import Settings
-from neo4j_queue.text import content_hash, estimate_tokens
+from neo4j_queue.graph.lucene import words_query
+from neo4j_queue.graph.query_embedder import EmbedQuery
+from neo4j_queue.graph.search_indexes import SearchIndexes, WantedIndexes
+from neo4j_queue.graph.search_request import SearchMode, SearchRequest
+from neo4j_queue.log import get_logger
+from neo4j_queue.names import DeletedProperty, VectorProperty
+from neo4j_queue.text import TextRecipe, content_hash
 
-# The index knows nothing of soft-deleted entities and other models, and it is approximate: asked for few it walks few
-# neighbours, and after many updates misses the best of all. So it is asked for more than wanted, and for four times as
-# many while too few of them count.
-EXTRA = 100
-GROWTH = 4
-# A walk over this many neighbours takes a good part of a second; an index with more dead entries than that
-# around one query needs a clean-up, not a longer search.
-MAX_CANDIDATES = 20_000
-MAX_LIMIT = 1_000
+# What the server knows by heart it tells within milliseconds. One that does not is away or frozen, and that is told
+# before a provider is asked for anything.
+LOOK_S = 2.5
+FORBIDDEN = "Neo.ClientError.Security.Forbidden"
+# How the server names what was thrown inside a procedure. The parser's complaint ends with its whole grammar.
+THROWN = re.compile(r"Caused by: [\w.$]+: (?P<said>.*?)( Was expecting one of:|$)")
+# A lexical error quotes the query.
+SAID_CHARS = 200
 
-EmbedQuery = Callable[[str], Sequence[float]]
+HALVES = {
+    SearchMode.SEMANTIC: (SearchMode.SEMANTIC,),
+    SearchMode.KEYWORD: (SearchMode.KEYWORD,),
+    SearchMode.HYBRID: (SearchMode.SEMANTIC, SearchMode.KEYWORD),
+}
+OTHER = {SearchMode.SEMANTIC: SearchMode.KEYWORD, SearchMode.KEYWORD: SearchMode.SEMANTIC}
 
-# How often a search that waits for the rate limit asks again.
-ASK_AGAIN_S = 0.1
-# Their requests cost nothing and have no limit.
-IN_PROCESS = frozenset({"local", "mock"})
+log = get_logger()
 
 
-class QueryEmbedder:
-    """Embeds queries with the model that the settings name; opens it at the first one.
+class NoVectors(TemporarilyUnavailable):
+    """Nothing has a vector yet: a semantic search could only be empty."""
 
-    A query that was asked before is answered from memory, and one that another thread is asking for is asked once.
-    With `book` (`EmbedQueue.book_query`) a query counts against the rate limit that all workers share. It goes first:
-    while people search, backfills leave room for them. A query that is longer than the model takes is cut like a text.
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the server tells without looking at an entity."""
+
+    indexes: SearchIndexes
+    entities: int
+    pending: int
+
+
+class Search:
+    """The search of one graph.
+
+    `embed` makes the vectors of queries; None: nothing does, and words alone are searched. `recipe` makes the text by
+    which a hit is seen to be stale.
     """
 
     def __init__(
         self,
-        settings: Settings,
-        book: BookQuery | None = None,
+        database: Database,
+        recipe: TextRecipe,
+        model: str,
+        wanted: WantedIndexes,
         *,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        key: str,
+        vector: VectorProperty,
+        deleted: DeletedProperty,
+        embed: EmbedQuery | None,
     ) -> None:
-        self._settings = settings
-        self._book = None if book is None else BoundedBooking(book, monotonic=monotonic)
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._cache = VectorCache(settings.embed_cache_mb * MEGABYTE)
-        self._embedder: Embedder | None = None
+        self._database = database
+        self._recipe = recipe
+        self._model = model
+        self._wanted = wanted
+        self._vector = vector
+        self._embed = embed
+        self._halves = Halves(database, model, wanted.label, key, vector, deleted)
+        self._in_time = InTime("the graph database")
+        # Kept while both can be asked. When that is no longer so, the index's error says it.
+        self._indexes: SearchIndexes | None = None
 
-    def __call__(self, query: str) -> Sequence[float]:
-        """The vector of a query: one provider request at the most. Raises what the provider's client raises, and
-        `TemporarilyUnavailable` when the rate limit has no room for `EMBED_REQUEST_TIMEOUT_MS`.
-        """
-        spec = describe(self._settings)
-        query = self._fitted(query)
-        key = (spec.model, spec.dimensions, content_hash(query))
-        with self._cache.flight([key]) as flight:
-            if key in flight.found:
-                return flight.found[key]
-            late = flight.wait(self._settings.embed_request_timeout_ms / 1000)
-            vector = late.get(key) or self._ask(query)
-            flight.land({key: vector})
-            return vector
+    def answer(self, request: SearchRequest, embed: EmbedQuery | None = None) -> SearchAnswer:
+        """See `EntityGraph.search`."""
+        look = self._in_time(self._look, LOOK_S)
+        if not look.indexes.any:
+            raise _error_of(look.indexes.vectors)
+        mode = request.mode or _default(look.indexes)
+        embed = embed or self._embed
+        found: dict[SearchMode, Half] = {}
+        missing: list[Neo4jQueueError] = []
+        for half in HALVES[mode]:
+            self._try(half, request, look, embed, found, missing)
+        if not found and len(HALVES[mode]) == 1 and not request.lucene:
+            self._try(OTHER[mode], request, look, embed, found, missing)
+        if not found:
+            if not isinstance(missing[0], NoVectors):
+                raise missing[0]
+            found[SearchMode.SEMANTIC] = Half({}, 0, 0, cut=False)
+        return self._answered(request, look, mode, found, missing)
 
-    def _fitted(self, query: str) -> str:
-        """The query, or its beginning as long as the model takes: a page of text would be refused."""
-        limit = profile_of(self._settings).max_input_tokens
-        return query if len(query) * MOST_PER_CHARACTER <= limit else cut(query, limit)
+    # --- Before: what there is ---------------------------------------------------------------------------
 
-    def _ask(self, query: str) -> Sequence[float]:
-        if self._embedder is None:
-            self._embedder = open_embedder(self._settings)
-        if self._book is not None and describe(self._settings).provider not in IN_PROCESS:
-            self._wait_for_room(self._book, estimate_tokens(query))
-        return self._embedder.embed([query], query=True).vectors[0]
+    def _look(self) -> _Look:
+        indexes = self._indexes or self._look_at_indexes()
+        query = statement("graph/known", label=self._wanted.label)
+        (row,) = self._database.ask(query, timeout_s=LOOK_S)
+        return _Look(indexes, row["nodes"], row["outbox"])
 
-    def _wait_for_room(self, book: BoundedBooking, est_tokens: int) -> None:
-        patience_s = self._settings.embed_request_timeout_ms / 1000
-        deadline = self._monotonic() + patience_s
-        while not book(est_tokens):
-            if self._monotonic() >= deadline:
-                raise TemporarilyUnavailable(
-                    f"the rate limit of the embedding provider left no room for a search in {patience_s:.0f} s"
-                )
-            self._sleep(ASK_AGAIN_S)
+    def _look_at_indexes(self) -> SearchIndexes:
+        try:
+            there = indexes_in_time(self._database, LOOK_S)
+        except Neo4jError as error:
+            if error.code != FORBIDDEN:
+                raise
+            return self._wanted.by_name
+        found = self._wanted.among(there.values())
+        self._indexes = found if found.both else None
+        return found
+
+    # --- The halves --------------------------------------------------------------------------------------
+
+    def _try(
+        self,
+        half: SearchMode,
+        request: SearchRequest,
+        look: _Look,
+        embed: EmbedQuery | None,
+        found: dict[SearchMode, Half],
+        missing: list[Neo4jQueueError],
+    ) -> None:
+        """Adds what a half found to `found`, or to `missing` why it cannot answer. With `strict` it raises that."""
+        try:
+            if half is SearchMode.SEMANTIC:
+                found[half] = self._by_meaning(request, look.indexes, embed)
+            else:
+                found[half] = self._by_words(request, look.indexes)
+        except Neo4jQueueError as error:
+            if request.strict:
+                raise
+            missing.append(error)
+        except (Neo4jError, DriverError) as error:
+            told = self._why(half, error)
+            if half is SearchMode.KEYWORD and request.lucene and (said := _syntax_error(told, error)):
+                raise ValueError(said) from error
+            if request.strict:
+                raise told from error
+            missing.append(told)
+
+    def _by_meaning(self, request: SearchRequest, indexes: SearchIndexes, embed: EmbedQuery | None) -> Half:
+        index = indexes.vectors
+        if not isinstance(index, str):
+            raise index
+        if embed is None:
+            raise SettingsError(["nothing makes a vector of the query: give `embed`"])
+        vector = self._embedded(embed, request.query)
+        half = self._in_time(
+            lambda: self._halves.nearest(index, vector, _depth(request), request.filters), STATEMENT_S
+        )
+        if not half.current:
+            raise NoVectors(f"no current entity has a vector of {self._model} yet")
+        return half
+
+    def _embedded(self, embed: EmbedQuery, query: str) -> list[float]:
+        try:
+            vector = [float(number) for number in embed(query)]
+        except Neo4jQueueError:
+            raise
+        except (
+            Exception
+        ) as error:  # the edge: providers and their clients raise all sorts, and words can answer
+            told = f"the embedding provider: {explain(error)}"
+            if exit_code_of(error) == EXIT_CONFIGURATION:
+                raise SettingsError([told]) from error
+            raise TemporarilyUnavailable(told) from error
+        if not is_usable(vector, self._wanted.dimensions):
+            raise InvalidAnswer(f"the query has no usable vector of {self._wanted.dimensions} numbers")
+        return vector
+
+    def _by_words(self, request: SearchRequest, indexes: SearchIndexes) -> Half:
+        index = indexes.words
+        if not isinstance(index, str):
+            raise index
+        query = request.query if request.lucene else words_query(request.query, len(self._wanted.properties))
+        if not query:
+            return Half({}, 0, 0, cut=False)
+        return self._in_time(
+            lambda: self._halves.by_words(index, query, _depth(request), request.filters), STATEMENT_S
+        )
+
+    def _why(self, half: SearchMode, error: Neo4jError | DriverError) -> Neo4jQueueError:
+        """What an error of an index means: mostly that it was dropped since the last look."""
+        self._indexes = None
+        try:
+            now = self._in_time(self._look_at_indexes, LOOK_S)
+        except (Neo4jError, DriverError, TemporarilyUnavailable):
+            return TemporarilyUnavailable(explain(error))
+        index = now.vectors if half is SearchMode.SEMANTIC else now.words
+        return TemporarilyUnavailable(explain(error)) if isinstance(index, str) else index
+
+    # --- Afterwards: the answer --------------------------------------------------------------------------
+
+    def _answered(
+        self,
+        request: SearchRequest,
+        look: _Look,
+        mode: SearchMode,
+        found: dict[SearchMode, Half],
+        missing: Sequence[Neo4jQueueError],
+    ) -> SearchAnswer:
+        semantic, keyword = found.get(SearchMode.SEMANTIC), found.get(SearchMode.KEYWORD)
+        if semantic and keyword:
+            search_type, fused = SearchMode.HYBRID, fuse(semantic.scores, keyword.scores)
+        elif keyword:
+            search_type, fused = SearchMode.KEYWORD, of_words(keyword.scores)
+        else:
+            search_type, fused = SearchMode.SEMANTIC, of_meaning(semantic.scores if semantic else {})
+        least = request.min_score or 0.0
+        best = [each for each in fused if each.score >= least][: request.limit]
+        hits = self._hits(best)
+        reason = "; ".join(_in_one_line(error) for error in missing) or None
+        if reason is not None:
+            log.info("search_fell_back", asked=mode.value, search_type=search_type.value, reason=reason)
+        cut = len(hits) < request.limit and any(half.cut for half in found.values())
+        coverage = SearchCoverage(
+            look.entities,
+            look.pending,
+            _name(look.indexes.vectors) if semantic else None,
+            _name(look.indexes.words) if keyword else None,
+            cut,
+        )
+        return SearchAnswer(hits, search_type, reason, coverage)
+
+    def _hits(self, best: Sequence[Fused]) -> tuple[Hit, ...]:
+        found: Iterable[Record] = self._in_time(
+            lambda: self._halves.found([each.node for each in best]), STATEMENT_S
+        )
+        by_node = {row["node"]: row for row in found}
+        return tuple(self._hit(each, by_node[each.node]) for each in best if each.node in by_node)
+
+    def _hit(self, fused: Fused, row: Record) -> Hit:
+        properties = {name: value for name, value in row["properties"].items() if name != self._vector.name}
+        fresh = (
+            row["embedded"]
+            and not row["pending"]
+            and properties.get(self._vector.model) == self._model
+            and properties.get(self._vector.hash) == content_hash(self._recipe.text(properties))
+        )
+        return Hit(
+            named(row["key"]),
+            fused.score,
+            fused.semantic,
+            fused.keyword,
+            not fresh,
+            tuple(row["labels"]),
+            properties,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A found entity. `score` is the index's similarity, 0 to 1, 1 is the query's own vector."""
-
-    uid: str
-    score: float
-    labels: tuple[str, ...]
-    properties: Mapping[str, Any]
+def _default(indexes: SearchIndexes) -> SearchMode:
+    return SearchMode.HYBRID if isinstance(indexes.words, str) else SearchMode.SEMANTIC
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSearch:
-    """The vector index of one graph, for one model."""
-
-    database: Database
-    model: str
-    index: str
-    label: str = "Entity"
-    key: str = "name"
-    vector: VectorProperty = VECTOR
-    deleted: DeletedProperty = DELETED
-
-    def nearest(self, vector: Sequence[float], limit: int = 10) -> list[Hit]:
-        """At most `limit` current entities, best first. Raises the driver's ClientError without the index."""
-        limit = max(1, min(limit, MAX_LIMIT))
-        names = {"label": self.label, "key": self.key, **self.vector.identifiers, **self.deleted.identifiers}
-        query = statement("graph/nearest", **names)
-        candidates = limit + EXTRA
-        while True:
-            row = self.database.read(
-                query,
-                index=self.index,
-                candidates=candidates,
-                limit=limit,
-                vector=list(vector),
-                model=self.model,
-            )[0]
-            exhausted = row["found"] < candidates or candidates >= MAX_CANDIDATES
-            if len(row["hits"]) == limit or exhausted:
-                return [_hit(found, self.vector.name) for found in row["hits"]]
-            candidates = min(candidates * GROWTH, MAX_CANDIDATES)
+def _depth(request: SearchRequest) -> int:
+    return max(request.limit, DEPTH)
 
 
-def _hit(found: Mapping[str, Any], vector: str) -> Hit:
-    properties = {name: value for name, value in found["properties"].items() if name != vector}
-    return Hit(named(found["key"]), found["score"], tuple(found["labels"]), properties)
+def _syntax_error(told: Neo4jQueueError, error: Neo4jError | DriverError) -> str | None:
+    """The line about a mistake in Lucene's syntax; None if the error has another reason.
+
+    The parser throws errors of all sorts. Its mistakes are what is left where the index is there and the server is not
+    in trouble.
+    """
+    thrown = THROWN.search(explain(error))
+    if thrown is None or isinstance(told, SettingsError) or is_temporary(error):
+        return None
+    return f"the query is not in Lucene syntax: {thrown['said'][:SAID_CHARS]}"
+
+
+def _name(index: str | Neo4jQueueError) -> str | None:
+    return index if isinstance(index, str) else None
+
+
+def _error_of(index: str | Neo4jQueueError) -> Neo4jQueueError:
+    return index if isinstance(index, Neo4jQueueError) else SettingsError([index])
+
+
+def _in_one_line(error: Neo4jQueueError) -> str:
+    return " ".join(str(error).split())

@@ -265,11 +265,78 @@ def test_search_finds_the_nearest_first_and_nothing_is_exit_code_1(world: World,
     world.create(3)
     text = world.graph.read_texts(["e1"])[0].text
     lease_and_embed(world)
-    hits = run("search", text, "--limit", "2", "--json")
+    answer = run("search", text, "--limit", "2", "--mode", "semantic", "--json")
+    hits = answer["hits"]
     assert hits[0]["entity"] == "e1"
     assert len(hits) == 2
     assert hits[0]["score"] > 0.99
     assert "e1" in run("search", text)
+
+
+def test_search_gives_what_the_python_call_gives(world: World, run: Run) -> None:
+    """D8: each option is its parameter. Guard: any of them not handed on."""
+    world.create(6)
+    lease_and_embed(world)
+    world.graph_db.write("MATCH (n:Entity {name: 'e1'}) SET n:Odd, n.year = 1804, n.note = '42'")
+    world.graph_db.write("MATCH (n:Entity {name: 'e2'}) SET n.year = '1804', n.embedded_at = 0")
+
+    def same(*options: str, **given: Any) -> Any:
+        answer = run("search", "text e1", *options, "--json")
+        assert answer == json.loads(json.dumps(world.graph.search("text e1", **given).as_dict(), default=str))
+        return [hit["entity"] for hit in answer["hits"]]
+
+    assert len(same()) == 6
+    assert len(same("--limit", "2", limit=2)) == 2
+    assert same("--mode", "keyword", "--min-score", "0.9", mode="keyword", min_score=0.9) == ["e1"]
+    assert same("--label", "Odd", "--label", "Entity", labels=["Odd", "Entity"]) == ["e1"]
+    assert same("--where", "year=1804", where={"year": 1804}) == ["e1"]
+    assert same("--where", 'year="1804"', where={"year": "1804"}) == ["e2"]
+    assert len(same("--where", "year=null", where={"year": None})) == 4
+    assert same("--where", "name=e3", "--where", "note=null", where={"name": "e3", "note": None}) == ["e3"]
+    assert "e2" not in same("--changed-since", "2000-01-01T00:00Z", changed_since="2000-01-01T00:00Z")
+    assert same("--lucene", "--mode", "keyword", lucene=True, mode="keyword") == same("--lucene", lucene=True)
+    assert len(same("--strict", strict=True)) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--where", "year"], "'year' is not NAME=VALUE"),
+        (["--where", "=1"], "'=1' is not NAME=VALUE"),
+        (["--where", 'a={"b": 1}'], "where: `a` holds a map"),
+        (["--changed-since", "soon"], "'soon' is not a time"),
+        (["--min-score", "2"], "less than or equal to 1"),
+        (["--mode", "fuzzy"], "fuzzy"),
+        (["--limit", "0"], "greater than or equal to 1"),
+        (["--mode", "semantic", "--lucene"], "looks at no words"),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_one_line_and_exit_code_2(
+    world: World, run: Run, options: list[str], said: str
+) -> None:
+    assert said in run("search", "x", *options, code=2, both=True)
+
+
+def test_a_mistake_in_the_syntax_of_a_search_is_one_line(world: World, run: Run) -> None:
+    said = run("search", "title:(a OR", "--lucene", code=2, both=True)
+    assert 'the query is not in Lucene syntax: Encountered "<EOF>" at line 1, column 11.\n' in said
+    assert run("search", "title:(a OR", code=NOTHING, both=True).count("nothing found") == 1
+
+
+def test_search_says_what_it_searched_when_it_fell_back_and_marks_stale_hits(world: World, run: Run) -> None:
+    """D8."""
+    world.create(3)
+    said = run("search", "e1", both=True)
+    assert (
+        "warning: searched 3 entities by words alone, 3 of them waiting for a vector: no current entity"
+        in said
+    )
+    assert re.search(r"stale +e1", said)
+    run("search", "e1", "--strict", code=TEMPORARY)
+    lease_and_embed(world)
+    said = run("search", "e1", both=True)
+    assert "searched" not in said
+    assert "stale" not in said
 
 
 def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: ProviderServer) -> None:
@@ -280,7 +347,8 @@ def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: 
         "EMBEDDING_RATE_LIMIT_TOKENS": "1", "EMBED_REQUEST_TIMEOUT_MS": "1000",
     }  # fmt: skip
     run("search", "one", code=NOTHING, **asked)
-    assert "no room for a search" in run("search", "two", both=True, code=TEMPORARY, **asked)
+    assert "no room for a search" in run("search", "two", "--strict", both=True, code=TEMPORARY, **asked)
+    assert "no room for a search" in run("search", "two", both=True, code=NOTHING, **asked)
     assert provider.inputs == ["one"]
 
 

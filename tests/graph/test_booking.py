@@ -12,7 +12,7 @@ import pytest
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.booking import REST_S, BoundedBooking
-from neo4j_queue.graph.search import QueryEmbedder
+from neo4j_queue.graph.query_embedder import QueryEmbedder
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue

@@ -39,7 +39,7 @@ def test_the_nearest_come_first_with_score_and_properties(
     )
     for name, degrees in (("far", 80.0), ("near", 20.0), ("exact", 0.0)):
         write_at(name, degrees)
-    hits = graph.search("anything", 2, embed=along_the_first_axis(graph.dimensions))
+    hits = graph.search("anything", 2, mode="semantic", embed=along_the_first_axis(graph.dimensions))
     assert [hit.uid for hit in hits] == ["exact", "near"]
     assert hits[0].score == pytest.approx(1.0, abs=1e-3)
     assert hits[0].score > hits[1].score
@@ -84,7 +84,7 @@ def test_by_default_the_model_of_the_settings_embeds_the_query(graph: EntityGrap
         [VectorWrite(t.uid, t.source, t.content_hash, v) for t, v in zip(texts, vectors, strict=True)]
     )
     bob = next(text for text in texts if text.uid == "Bob")
-    assert graph.search(bob.text, 1)[0].uid == "Bob"
+    assert graph.search(bob.text, 1, mode="semantic")[0].uid == "Bob"
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
@@ -94,4 +94,4 @@ def test_a_blank_query_is_refused(graph: EntityGraph, query: str) -> None:
 
 
 def test_an_empty_graph_has_no_hits(graph: EntityGraph) -> None:
-    assert graph.search("anything", embed=along_the_first_axis(graph.dimensions)) == []
+    assert graph.search("anything", embed=along_the_first_axis(graph.dimensions)).hits == ()

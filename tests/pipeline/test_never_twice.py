@@ -9,7 +9,7 @@ import pytest
 
 from neo4j_queue.database import Address, Database
 from neo4j_queue.embedders.vector_cache import MEGABYTE, VectorCache
-from neo4j_queue.graph.search import QueryEmbedder
+from neo4j_queue.graph.query_embedder import QueryEmbedder
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import free_ports
 from neo4j_queue.mock_provider import error, vector_for

@@ -106,6 +106,6 @@ def test_doctor_knows_the_width_of_known_models(make_bench: MakeBench) -> None:
 def test_a_search_says_it_in_one_line(bench: Bench) -> None:
     bench.provider.reply_always(ALL_NARROW)
     with pytest.raises(WrongWidth) as raised:
-        bench.graph.search("anything")
+        bench.graph.search("anything", strict=True)
     assert str(raised.value).startswith("test-model is configured with 256 dimensions")
     assert raised.value.exit_code == 78

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import neo4j_queue
+from neo4j_queue.graph.answer import Hit, SearchAnswer, SearchCoverage
 from neo4j_queue.graph.entities import Change, Entity, EntityInput, EntityResult, Relation
 from neo4j_queue.graph.entity_graph import EntityGraph
-from neo4j_queue.graph.search import Hit
 from neo4j_queue.jobs import Enqueued, EnqueueResult
 from neo4j_queue.reconcile.explanation import Cause, Explanation, JobRecord, Prepared, Reason, Vector
 
@@ -48,7 +48,9 @@ VALUES: tuple[type[Any], ...] = (
     Enqueued,
     Relation,
     Entity,
+    SearchAnswer,
     Hit,
+    SearchCoverage,
     Explanation,
     Cause,
     Reason,
