@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import drain, edits, latency, provider, queue
+from benchmarks import drain, edits, latency, provider, queue, search
 from benchmarks.options import Options
 from benchmarks.report import console
 from benchmarks.stage import open_stage
 from neo4j_queue.errors import Neo4jQueueError
 
-PARTS = (*queue.PARTS, *drain.PARTS, *latency.PARTS, *edits.PARTS, *provider.PARTS)
+PARTS = (*queue.PARTS, *drain.PARTS, *latency.PARTS, *edits.PARTS, *provider.PARTS, *search.PARTS)
 QUICK_JOBS = 2_000
 
 
@@ -24,6 +24,7 @@ class Name(StrEnum):
     LATENCY = "latency"
     EDITS = "edits"
     PROVIDER = "provider"
+    SEARCH = "search"
 
 
 RUN = {
@@ -32,6 +33,7 @@ RUN = {
     Name.LATENCY: latency.run,
     Name.EDITS: edits.run,
     Name.PROVIDER: provider.run,
+    Name.SEARCH: search.run,
 }
 
 

@@ -308,4 +308,3 @@ class EntityGraph(EntityWrites):
             lucene=lucene,
         )
         return self._search.answer(request, embed)
-
