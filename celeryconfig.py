@@ -6,7 +6,7 @@ setting has its default here, and the boot check of worker and beat reports it.
 
 from datetime import UTC, datetime
 
-from neo4j_queue.queue.ticks import TICK_MS
+from neo4j_queue.queue.ticks import OUTBOX_TICK_MS, TICK_MS
 from neo4j_queue.settings import Settings
 from tasks import routes
 
@@ -129,6 +129,10 @@ beat_schedule = {
     "retry-quota": _act(routes.RETRY_QUOTA, _DAY_S, tick_s=_HOUR_S),
 }
 for _scope, _interval_ms in _settings.discovery().items():
-    beat_schedule[f"reconcile-{_scope}"] = _act(routes.RECONCILE, _interval_ms / 1000, scope=_scope)
+    # The outbox may be due more often than the settings say: every few seconds while a trigger of the graph fills it.
+    _tick_s = min(_interval_ms, OUTBOX_TICK_MS if _scope == "outbox" else _interval_ms) / 1000
+    beat_schedule[f"reconcile-{_scope}"] = _act(
+        routes.RECONCILE, _interval_ms / 1000, tick_s=_tick_s, scope=_scope
+    )
 if _settings.embed_job_recovery_interval:
     beat_schedule["recover"] = _tick(routes.RECOVER_STALE, _settings.embed_job_recovery_interval / 1000)

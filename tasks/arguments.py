@@ -9,9 +9,12 @@ from enum import StrEnum
 from typing import TypeVar
 
 from neo4j_queue import pauses
+from neo4j_queue.cypher import unquotable
 from neo4j_queue.errors import ErrorCategory, Neo4jQueueError
 from neo4j_queue.jobs import FailureReason
 from neo4j_queue.reconcile.sweep import Scope
+from neo4j_queue.reconcile.watermark import Changed
+from neo4j_queue.settings.readers import CHANGED
 from neo4j_queue.wellformed import is_well_formed
 
 HTTP_MIN, HTTP_MAX = 100, 599
@@ -39,8 +42,13 @@ def reason(value: object) -> str | None:
     return _word("reason", value, FailureReason)
 
 
-def scope(value: object) -> Scope:
+def scope(value: object) -> Scope | Changed:
     """What a sweep looks at."""
+    if isinstance(value, str) and value.startswith(CHANGED):
+        why = unquotable(value.removeprefix(CHANGED))
+        if why is not None:
+            raise BadArgument("scope", f"{CHANGED}PROPERTY, of which the property must be {why}", value)
+        return Changed(value.removeprefix(CHANGED))
     return _one_of("scope", value, Scope)
 
 

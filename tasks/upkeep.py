@@ -9,6 +9,9 @@ from neo4j_queue.checks import fingerprint
 from neo4j_queue.log import get_logger
 from neo4j_queue.queue import ticks
 from neo4j_queue.queue.leases import RecoveredJob, Worker, WorkerAnswer
+from neo4j_queue.reconcile.sweep import Scope
+from neo4j_queue.reconcile.turns import Sweeps
+from neo4j_queue.reconcile.watermark import Changed
 from neo4j_queue.settings import Settings
 from tasks import arguments, census, resources
 from tasks.app import app
@@ -29,7 +32,11 @@ LATE_HEARTBEAT = 1.5
 # Payment required, and too many requests: a job fails for good with the latter only for a quota, since a rate limit
 # counts no attempt.
 QUOTA_STATUSES = (402, 429)
+# A sweep that cannot be done is due every half a minute.
+IMPOSSIBLE_EVERY_MS = 300_000
 JUST_DONE = {"skipped": "done already"}
+# Sweeps that come once an hour or less.
+RARE = (Scope.MISSING, Scope.ALL)
 
 log = get_logger()
 
@@ -143,7 +150,8 @@ def retry_quota(at_most_every_s: float | None = None) -> dict[str, Any]:
 def reconcile(
     scope: str = "outbox", token: str | None = None, at_most_every_s: float | None = None
 ) -> dict[str, Any]:
-    """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing` or `all`.
+    """Finds entities without a fresh vector and queues them; `scope` is `outbox`, `missing`, `changed:PROPERTY` or
+    `all`.
 
     A call sweeps for about half a second; it goes on in further calls, which carry the `token` of the one before.
     """
@@ -154,16 +162,23 @@ def reconcile(
     if resources.queue().displaced():
         return {"scope": scope, "skipped": "other settings are in force"}
     sweeps = resources.sweeps()
-    # What a person calls for is always done.
-    waits = sweeps.not_now(wanted) if token is None and at_most_every_s is not None else None
-    # A sweep that waits does not use up its turn.
-    if token is None and not waits and not _take(ticks.SWEEPS.format(wanted), at_most_every_s):
+    every_ms = None if at_most_every_s is None else sweeps.due(wanted, round(at_most_every_s * 1000))
+    if at_most_every_s is not None and every_ms is None:
         return JUST_DONE
+    waits = _impossible(sweeps, wanted)
+    # What a person calls for, and what is under way, waits for nothing.
+    if not waits and token is None and every_ms is not None:
+        waits = sweeps.not_now(wanted)
+    # A sweep that waits does not use up its turn.
+    if not waits and token is None:
+        every_s = None if every_ms is None else every_ms / 1000
+        if not _take(ticks.SWEEPS.format(wanted), every_s):
+            return JUST_DONE
     turn = None if waits else sweeps.take_turn(wanted, token)
     if token is None:
         # Sweeps whose next turn was lost with the broker's messages, or with a worker.
         for stranded, last in sweeps.stranded():
-            _go_on(RECONCILE, scope=stranded, token=last)
+            _go_on(RECONCILE, scope=str(stranded), token=last)
     if turn is None:
         return {"scope": scope, "skipped": waits or ("under way" if token is None else "taken over")}
     if turn.done.queued:
@@ -173,8 +188,18 @@ def reconcile(
         log.debug("reconcile_goes_on", **report)
         _go_on(RECONCILE, scope=scope, token=turn.token)
     elif not turn.lost:
-        log.info("reconcile_done", **report)
+        # Sweeps that come every few seconds would bury what they find.
+        tell = log.info if turn.done.queued or wanted in RARE else log.debug
+        tell("reconcile_done", **report)
     return report
+
+
+def _impossible(sweeps: Sweeps, scope: Scope | Changed) -> str | None:
+    """Why there can be no such sweep, which the log is told now and then; None if there can."""
+    reason = sweeps.impossible(scope)
+    if reason is not None and resources.queue().ticks.take(ticks.IMPOSSIBLE_TOLD, IMPOSSIBLE_EVERY_MS):
+        log.warning("sweep_impossible", scope=str(scope), reason=reason)
+    return reason
 
 
 def _take(act: str, at_most_every_s: float | None) -> bool:

@@ -12,9 +12,10 @@ from enum import StrEnum
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import embedders, schema
-from neo4j_queue.checks import boot, fingerprint, graph_names, in_force
+from neo4j_queue.checks import boot, fingerprint, graph_names, in_force, timestamps
 from neo4j_queue.checks.defaults import without_env_file
 from neo4j_queue.checks.servers import BOUNDED, endless
+from neo4j_queue.checks.triggers import lines as trigger_lines
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
@@ -22,6 +23,7 @@ from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import SAMPLE, left_out, without_key_of
 from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.schema import triggers
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.leftovers import leftovers
 from neo4j_queue.settings import Settings
@@ -32,6 +34,7 @@ from neo4j_queue.settings.unknown_names import suspicious_names
 CLOCK_SKEW_S = 2.0
 # With a free slot a due job starts within a second; after ten minutes the queue does not drain.
 OLD_PENDING_S = 600.0
+OTHERS = "changes by others"
 
 
 class Grade(StrEnum):
@@ -82,6 +85,9 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             _look(found, "graph schema", check)
             _look(found, "graph schema", lambda: _leftovers(graph, settings))
             _look(found, "entities", lambda: _entities(graph, settings))
+            _look(found, OTHERS, lambda: _timestamps(graph, settings))
+            if jobs_up:
+                _look(found, OTHERS, lambda: _trigger(graph, jobs, settings))
         line = None if graph_up and jobs_up else without_env_file(settings)
         if line is not None:
             found.append(
@@ -295,6 +301,22 @@ def _entities(graph: Database, settings: Settings) -> list[Finding]:
         lines.append(left_out(count, label, key) + ("" if all_of_them else f" (of the first {SAMPLE:,})"))
     lines += graph_names.unusable(graph, settings)
     return [Finding("entities", Grade.WARNING, line) for line in lines]
+
+
+def _timestamps(graph: Database, settings: Settings) -> list[Finding]:
+    return [Finding(OTHERS, Grade.WARNING, line) for line in timestamps.lines(graph, settings)]
+
+
+def _trigger(graph: Database, jobs: Database, settings: Settings) -> list[Finding]:
+    there, counted_on = triggers.look(graph, settings), triggers.is_counted_on(jobs)
+    wrong = trigger_lines(there, settings, counted_on=counted_on)
+    found = [Finding(OTHERS, Grade.WARNING, detail, advice) for detail, advice in wrong]
+    if there.state is not triggers.State.CURRENT or found:
+        return found
+    if not triggers.is_at_work(graph, triggers.Trigger.of(settings)):
+        detail = "the trigger is installed, but not at work yet"
+        return [Finding(OTHERS, Grade.WARNING, detail, "it is within apoc.trigger.refresh (a minute)")]
+    return [Finding(OTHERS, Grade.OK, there.detail)]
 
 
 def _leftovers(graph: Database, settings: Settings) -> list[Finding]:

@@ -72,7 +72,7 @@ def _meant(settings: Settings) -> list[tuple[str, str]]:
     for attribute in ("embed_text_properties", "embed_text_template"):
         if getattr(settings, attribute) is not None:
             meant += [(attribute.upper(), name) for name in TextRecipe.from_settings(settings).properties]
-    return meant
+    return [*meant, *(("EMBED_DISCOVERY", name) for name in settings.changed_properties())]
 
 
 def _carried(graph: Database, label: str, name: str) -> bool:

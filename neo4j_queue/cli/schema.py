@@ -10,6 +10,7 @@ from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.checks.doctor import Finding
+    from neo4j_queue.cli.triggers import Answer
     from neo4j_queue.database import Database
     from neo4j_queue.schema.indexes import Report
     from neo4j_queue.settings import Settings
@@ -33,6 +34,10 @@ def init(
         bool,
         typer.Option("--yes", help="Take names that look like mistakes; remake the full-text index."),
     ] = False,
+    triggers: Annotated[
+        bool | None,
+        typer.Option("--triggers/--no-triggers", help="Mark changes by any program: by an APOC trigger."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Prepare both databases: constraints, indexes, control node.
@@ -46,14 +51,20 @@ def init(
     At its end it puts these settings in force (graph, label, key, text, model): workers, beat and callers with others
     then do no work. Where jobs wait that could not be done under the new ones, it refuses; --force gives them up.
 
+    --triggers puts an APOC trigger onto the graph: what any program changes of an entity's text, key or soft-delete
+    property is found within seconds. The server must allow it (apoc.trigger.enabled=true in apoc.conf), else exit code
+    78. --no-triggers takes it away. Without either, what is there stays, and a note says if it does not fit.
+
     \b
     Examples:
       neo4j-queue init
+      neo4j-queue init --triggers
       neo4j-queue init --check && celery -A tasks worker
     """
     from neo4j_queue import schema
     from neo4j_queue.checks import boot, fingerprint, in_force
     from neo4j_queue.checks.graph_names import strangers
+    from neo4j_queue.cli.triggers import settle
     from neo4j_queue.errors import SettingsError
 
     settings = session.load_settings()
@@ -83,13 +94,20 @@ def init(
                 before = in_force.read(jobs)
                 in_force.put(jobs, mark)
                 _tell_in_force(settings, graph, jobs, before, mark)
+        answer = None
+        # Nothing sweeps what a trigger marks in a graph that is not ready.
+        if check or all(report.ok for report in reports):
+            answer = settle(graph, jobs, settings, wanted=triggers, check=check)
         for line in strangers(graph, settings):
             session.warn(line)
+    ok = all(report.ok for report in reports) and not (answer and answer.problems)
     if json:
-        output.print_json({"ok": all(r.ok for r in reports), "databases": [asdict(r) for r in reports]})
+        databases = [asdict(report) for report in reports]
+        output.print_json({"ok": ok, "databases": databases, "trigger": answer and asdict(answer)})
     else:
         _tell(reports, check)
-    if not all(report.ok for report in reports):
+        _tell_trigger(answer)
+    if not ok:
         raise typer.Exit(CONFIGURATION)
 
 
@@ -146,6 +164,16 @@ def _tell(reports: "list[Report]", check: bool) -> None:
             output.print_line(f"  note: {note}")
         for problem in report.problems:
             output.print_line(f"  problem: {problem}")
+
+
+def _tell_trigger(answer: "Answer | None") -> None:
+    if answer is None or not (answer.notes or answer.problems):
+        return
+    output.print_line(f"trigger: {answer.state}")
+    for note in answer.notes:
+        output.print_line(f"  note: {note}")
+    for problem in answer.problems:
+        output.print_line(f"  problem: {problem}")
 
 
 def doctor(

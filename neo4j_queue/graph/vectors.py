@@ -349,6 +349,10 @@ class EntityVectors:
             found += self._texts(name, after=BEFORE_NUMBERS, until=end_of(BEFORE_NUMBERS), limit=left)
         return found
 
+    def texts_of_nodes(self, nodes: Sequence[int]) -> list[EntityText]:
+        """The texts of the current entities among the nodes of these internal numbers."""
+        return self._texts("changed_texts", nodes=Bulk(nodes)) if nodes else []
+
     def known(self) -> Known:
         """What the server knows of the entities without looking at them; milliseconds at any size."""
         (row,) = self.database.read(self._statement("known"))

@@ -20,22 +20,27 @@ from neo4j_queue.local_services.requirements import MAVEN, check_tools
 NEO4J_VERSION = "5.26.29"
 # The newest APOC of the 5.26 line in the Java repository; runs on any 5.26 server.
 APOC_VERSION = "5.26.19"
+# What APOC takes from no server: triggers do not work without it. The version is the one that APOC was built with.
+JSON_PATH_VERSION = "2.9.0"
+# A home directory is complete or not there; what belongs to it has changed once since the first.
+HOME_REVISION = 2
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 # What Maven downloads from nothing, its own plugins included: the end of the progress bar. Counted in files,
 # since the many small ones take most of the time.
-EXPECTED_FILES = 775
+EXPECTED_FILES = 776
 TEMPORARY_PREFIX = ".fetch-"
 
 SERVER = (("org.neo4j", "neo4j", NEO4J_VERSION), ("org.neo4j.app", "neo4j-server", NEO4J_VERSION))
 APOC = (
     ("org.neo4j.procedure", "apoc-core", APOC_VERSION),
     ("org.neo4j.procedure", "apoc-common", APOC_VERSION),
+    ("com.jayway.jsonpath", "json-path", JSON_PATH_VERSION),
 )
 
 
 def neo4j_home() -> Path:
     """Where the files of these versions are or will be: `lib/` and `plugins/`."""
-    return cache_directory() / f"neo4j-{NEO4J_VERSION}-apoc-{APOC_VERSION}"
+    return cache_directory() / f"neo4j-{NEO4J_VERSION}-apoc-{APOC_VERSION}-{HOME_REVISION}"
 
 
 def fetch(report: Report) -> Path:

@@ -24,7 +24,9 @@ class LocalServices:
         self.config = config
         self._report = report
         home = neo4j_home()
-        self.graph = Neo4jServer("graph", config.graph_port, GRAPH_DATABASE, config, home, report)
+        self.graph = Neo4jServer(
+            "graph", config.graph_port, GRAPH_DATABASE, config, home, report, triggers=True
+        )
         self.jobs = Neo4jServer("jobs", config.jobs_port, JOBS_DATABASE, config, home, report)
         self.redis = RedisServer("redis", config.redis_port, config.directory / "redis", report)
 

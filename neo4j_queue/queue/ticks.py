@@ -19,9 +19,13 @@ RETRY_QUOTA = "retry_quota_at"
 SWEEPS = "sweep_{}_at"
 CLOCKS_TOLD = "clocks_told_at"
 FOREIGN_TOLD = "foreign_told_at"
+IMPOSSIBLE_TOLD = "impossible_told_at"
 
 # Beat asks for a lease transaction this often.
 TICK_MS = 1_000
+# And whether the outbox is to be swept: with a second for the batch, an edit that a trigger of the graph has marked has
+# its vector within four seconds.
+OUTBOX_TICK_MS = 2_000
 # Three ticks, and half of one for the way: so long after its last tick beat, or whoever takes its ticks, is missing.
 MISSING_MS = 3_500
 # The note of a lease tick is renewed at most twice a tick, whatever the number of nudges.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -29,8 +29,16 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
+class Looks(Protocol):
+    """What a page of a sweep was found by."""
+
+    @property
+    def priority(self) -> int:
+        """Of the jobs for what is found."""
+
+
 class Scope(StrEnum):
-    """Which entities a sweep looks at."""
+    """Which entities a sweep looks at. Beside these there is `watermark.Changed`."""
 
     OUTBOX = "outbox"  # those written through this library whose vector is not there yet
     MISSING = "missing"  # those without a vector, whoever wrote them
@@ -94,7 +102,7 @@ def with_left_out(graph: EntityGraph, scope: Scope, done: Sweep) -> Sweep:
 
 
 def sweep_page(
-    graph: EntityGraph, queue: EmbedQueue, scope: Scope, page: Sequence[EntityText], done: Sweep
+    graph: EntityGraph, queue: EmbedQueue, scope: Looks, page: Sequence[EntityText], done: Sweep
 ) -> Sweep:
     """Queues what the entities of one page need, and adds it to what was `done` before."""
     fresh = [text.uid for text in page if text.fresh and not text.deleted]

@@ -15,6 +15,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.graph.keys import left_out, mixed_keys, without_key
 from neo4j_queue.names import OUTBOX_LABEL
+from neo4j_queue.schema import changed
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import (
     ONLINE_WAIT_S,
@@ -50,7 +51,8 @@ def migrate_graph(
     progress: Progress | None = None,
     remake: bool = False,
 ) -> Report:
-    """Creates the key constraint and the indexes (outbox, content hash, vectors, words) where they are missing.
+    """Creates the key constraint and the indexes (outbox, content hash, vectors, words, timestamps of
+    `EMBED_DISCOVERY`) where they are missing.
 
     `remake`: a full-text index of our name over other properties than the text's is dropped and made anew.
 
@@ -72,6 +74,7 @@ def migrate_graph(
         _create_plain(database, there, "entity_hash", schema.hash_index, schema.label, schema.vector.hash),
         _create_vectors(database, schema, there),
         _create_words(database, schema, there, remake=remake),
+        *(changed.create(database, there, schema.label, name) for name in schema.changed),
     ]
     wait_online(database, schema.names, wait_s=wait_s, progress=progress)
     found = check_graph(database, settings)
@@ -100,6 +103,7 @@ def check_graph(database: Database, settings: Settings, *, count_keys: bool = Tr
         *key_problems,
         *_plain_problems(there, OUTBOX_LABEL, schema.key),
         *_plain_problems(there, schema.label, schema.vector.hash),
+        *(line for name in schema.changed for line in changed.problems(there, schema.label, name)),
         *search_problems(schema, there),
         *failed,
     ]

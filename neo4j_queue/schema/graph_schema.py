@@ -5,6 +5,7 @@ from typing import Self
 
 from neo4j_queue.embedders import describe
 from neo4j_queue.names import OUTBOX_LABEL, VECTOR, VectorProperty, text_index_name
+from neo4j_queue.schema.changed import index_name
 from neo4j_queue.settings import Settings
 from neo4j_queue.settings.settings import DEFAULT_ANALYZER
 from neo4j_queue.text import TextRecipe
@@ -22,6 +23,7 @@ class GraphSchema:
     properties: tuple[str, ...]
     vector: VectorProperty = VECTOR
     analyzer: str = DEFAULT_ANALYZER
+    changed: tuple[str, ...] = ()
     text_index: str = field(init=False)
     key_index: str = field(init=False)
     pending_index: str = field(init=False)
@@ -36,7 +38,8 @@ class GraphSchema:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the indexes that this library makes."""
-        return (self.key_index, self.pending_index, self.hash_index, self.vector_index, self.text_index)
+        others = (self.pending_index, self.hash_index, self.vector_index, self.text_index)
+        return (self.key_index, *others, *(index_name(self.label, name) for name in self.changed))
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -49,4 +52,5 @@ class GraphSchema:
             similarity=settings.neo4j_similarity_function,
             properties=TextRecipe.from_settings(settings).properties,
             analyzer=settings.embed_fulltext_analyzer,
+            changed=settings.changed_properties(),
         )

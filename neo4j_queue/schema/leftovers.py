@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from neo4j_queue.names import OUTBOX_LABEL
+from neo4j_queue.schema.changed import index_name
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import Index
 
@@ -10,8 +11,9 @@ from neo4j_queue.schema.indexes import Index
 def leftovers(schema: GraphSchema, there: Mapping[str, Index]) -> list[tuple[str, str]]:
     """What labels and keys of earlier settings left behind: what it is, and the statement that drops it.
 
-    Only what no other program would make is named: the index of the outbox and that of the content hashes, and the
-    constraint of a label and key that have one of these. A deployment with other settings may use them.
+    Only what no other program would make is named: the index of the outbox, that of the content hashes and those of
+    timestamps, and the constraint of a label and key that have one of the first two. A deployment with other settings
+    may use them.
     """
     ours = {index.name: index for index in _ours(schema, there)}
     return [
@@ -33,6 +35,7 @@ def _ours(schema: GraphSchema, there: Mapping[str, Index]) -> Iterator[Index]:
     ]
     yield from outbox
     yield from hashes
+    yield from (i for i in ranges if i.name == index_name(i.labels[0], i.properties[0]))
     keys = {index.properties[0] for index in outbox}
     labels = {index.labels[0] for index in hashes}
     for index in ranges:

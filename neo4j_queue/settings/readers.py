@@ -11,7 +11,7 @@ should be a valid boolean, unable to interpret input") do not say what to write 
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from pydantic import ValidationInfo
@@ -50,6 +50,8 @@ REQUEST_FIELDS = {
 PASSWORD_IN_VALUE = re.compile(r"://.*@", re.DOTALL)
 # A longer value is cut: a template of a page would hide the other lines.
 SHOWN_CHARS = 80
+# What stands before the property in a word of `EMBED_DISCOVERY`.
+CHANGED = "changed:"
 # What `ssl_cert_reqs` may ask of a certificate; CERT_REQUIRED and so on are read as well.
 CERTIFICATES = ("required", "optional", "none")
 
@@ -295,20 +297,29 @@ def comma_list(value: object) -> object:
     return tuple(dict.fromkeys(_quotable(identifier(item)) for item in items))
 
 
-def discovery(*scopes: str) -> Callable[[object], object]:
-    """A reader of the sweeps that beat runs: words with commas between them, each once."""
+def discovery(*scopes: str, reserved: Collection[str] = ()) -> Callable[[object], object]:
+    """A reader of the sweeps that beat runs: words with commas between them, each once.
+
+    Beside the words of `scopes` there is `changed:PROPERTY`, for a property that is none of the `reserved` ones.
+    """
+    allowed = f"must be words with commas between them, of {', '.join(scopes)}, {CHANGED}PROPERTY"
 
     def read(value: object) -> object:
         words = value.split(",") if isinstance(value, str) else value
         if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"must be words with commas between them, of {', '.join(scopes)}")
-        found = tuple(dict.fromkeys(word.strip().lower() for word in words))
-        for word in found:
-            if word.startswith("changed:"):
-                raise ValueError("changed:PROPERTY does not exist yet; `all` finds every changed text")
-            if word not in scopes:
-                raise ValueError(f"must be words with commas between them, of {', '.join(scopes)}")
-        return found
+            raise ValueError(allowed)
+        return tuple(dict.fromkeys(read_one(word.strip()) for word in words))
+
+    def read_one(word: str) -> str:
+        if word.lower() in scopes:
+            return word.lower()
+        if word[: len(CHANGED)].lower() != CHANGED:
+            raise ValueError(allowed)
+        # Properties have capitals.
+        try:
+            return CHANGED + graph_name(*reserved)(word[len(CHANGED) :])
+        except ValueError as error:
+            raise ValueError(f"the property of {CHANGED}PROPERTY {error}") from None
 
     return read
 

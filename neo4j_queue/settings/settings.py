@@ -36,6 +36,7 @@ from neo4j_queue.names import DELETED, RESERVED_LABELS, VECTOR, DeletedProperty
 from neo4j_queue.providers import AUTO, BASE64, FLOAT, NO_ENCODING, PROFILES
 from neo4j_queue.settings import env_file, secret_files
 from neo4j_queue.settings.readers import (
+    CHANGED,
     bearer_token,
     comma_list,
     database_uri,
@@ -69,6 +70,8 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 WEEK_MS = 7 * DAY_MS
 # The sweeps that beat may run, and how often: the outbox is a page of an index; the others walk over all entities.
 SWEEP_EVERY_MS = {"outbox": 300_000, "missing": HOUR_MS, "all": DAY_MS}
+# A look at what changed is a few reads of an index while nothing has: people see an edit within half a minute.
+CHANGED_EVERY_MS = 30_000
 # A week at least, so that what failed can still be looked at; a month at most, then the slim archive record is enough.
 RETENTION_DAYS_MIN, RETENTION_DAYS_MAX = 7, 30
 # A container runtime kills ten to thirty seconds after SIGTERM; longer grace would never be granted.
@@ -184,10 +187,11 @@ class Settings(BaseSettings):
     embed_cache_mb: Annotated[int, BeforeValidator(whole(0, CACHE_MAX_MB))] = 16
     embed_shutdown_grace_ms: Annotated[int, BeforeValidator(whole(0, GRACE_MAX_MS))] = 20_000
 
-    embed_discovery: Annotated[tuple[str, ...], NoDecode, BeforeValidator(discovery(*SWEEP_EVERY_MS))] = (
-        "outbox",
-        "missing",
-    )
+    embed_discovery: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        BeforeValidator(discovery(*SWEEP_EVERY_MS, reserved=VECTOR.properties)),
+    ] = ("outbox", "missing")
     embed_discovery_intervals: Annotated[
         tuple[int, ...] | None, NoDecode, BeforeValidator(intervals(1_000, WEEK_MS))
     ] = None
@@ -310,8 +314,13 @@ class Settings(BaseSettings):
 
     def discovery(self) -> dict[str, int]:
         """The sweeps that beat runs, each with its interval in ms."""
-        given = self.embed_discovery_intervals or [SWEEP_EVERY_MS[scope] for scope in self.embed_discovery]
-        return dict(zip(self.embed_discovery, given, strict=True))
+        usual = [SWEEP_EVERY_MS.get(scope, CHANGED_EVERY_MS) for scope in self.embed_discovery]
+        return dict(zip(self.embed_discovery, self.embed_discovery_intervals or usual, strict=True))
+
+    def changed_properties(self) -> tuple[str, ...]:
+        """The timestamps by which beat's sweeps find what changed."""
+        changed = [scope for scope in self.embed_discovery if scope.startswith(CHANGED)]
+        return tuple(scope.removeprefix(CHANGED) for scope in changed)
 
     @classmethod
     def secret_names(cls) -> list[str]:

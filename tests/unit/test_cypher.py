@@ -11,6 +11,7 @@ from neo4j_queue.cypher import NAME_MAX, PLAIN, SLOTTED, STATEMENTS_KEPT, quote,
 ANY = dict.fromkeys(
     (
         *("label", "key", "deleted", "name", "index", "among", "property", "properties"),
+        "changed",
         *("vector", "vector_model", "vector_hash", "vector_at", "vector_truncated"),
     ),
     "x",

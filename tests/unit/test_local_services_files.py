@@ -17,6 +17,7 @@ from neo4j_queue.local_services import ServicesConfig
 from neo4j_queue.local_services.config import Progress, silent
 from neo4j_queue.local_services.neo4j_files import (
     APOC_VERSION,
+    JSON_PATH_VERSION,
     NEO4J_VERSION,
     _downloaded_mb,
     fetch,
@@ -36,7 +37,8 @@ echo "Downloaded from central: somewhere/a.jar (1.5 MB at 2.0 MB/s)"
 if [ -n "$HANG" ]; then touch "$target/half.jar"; echo $$ > "$HANG"; exec sleep 600; fi
 case "$target" in
   *lib) touch "$target/neo4j-{NEO4J_VERSION}.jar" "$target/neo4j-server-{NEO4J_VERSION}.jar";;
-  *) touch "$target/apoc-core-{APOC_VERSION}.jar" "$target/apoc-common-{APOC_VERSION}.jar";;
+  *) touch "$target/apoc-core-{APOC_VERSION}.jar" "$target/apoc-common-{APOC_VERSION}.jar" \\
+      "$target/json-path-{JSON_PATH_VERSION}.jar";;
 esac
 """
 FETCH = """

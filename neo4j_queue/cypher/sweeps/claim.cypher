@@ -3,7 +3,7 @@
 // parameters: scope, token (null = begin anew), next (the token of this turn), silent_ms (a sweep that has not moved
 //             for so long is not under way any more), now
 // rows:       one when the turn was granted: after, counts {seen, fresh, queued, standing, missing, deleted, refused,
-//             oldest_stale_at (epoch ms, or null)}
+//             oldest_stale_at (epoch ms, or null)}, marks, marked_for (as of sweeps/marks)
 // locks:      control (there must not be two nodes of one scope), then the sweep
 MATCH (c:QueueControl {name: 'embedding'})
 SET c._lock = true
@@ -20,4 +20,4 @@ RETURN s.after AS after, {
   seen: coalesce(s.seen, 0), fresh: coalesce(s.fresh, 0), queued: coalesce(s.queued, 0),
   standing: coalesce(s.standing, 0), missing: coalesce(s.missing, 0), deleted: coalesce(s.deleted, 0),
   refused: coalesce(s.refused, 0), oldest_stale_at: s.oldest_stale_at
-} AS counts
+} AS counts, s.marks AS marks, s.marked_for AS marked_for
