@@ -47,6 +47,16 @@ class EntityNotFound(Neo4jQueueError):
         super().__init__(f"Entity not found: {name}" + (f" ({reason})" if reason else ""))
 
 
+class KeyTaken(Neo4jQueueError):
+    """An entity cannot be renamed, for another one has that key (a soft-deleted one counts)."""
+
+    def __init__(self, name: str, wanted: str, *, deleted: bool) -> None:
+        self.name = name
+        self.wanted = wanted
+        other = "a soft-deleted entity" if deleted else "another entity"
+        super().__init__(f"Entity {name} cannot be renamed to {wanted}: {other} has that key")
+
+
 class UnembeddableText(Neo4jQueueError):
     """The text can never be embedded, in any state of the provider (it is blank, or too long for the model)."""
 

@@ -7,9 +7,11 @@ from functools import partial
 from typing import Any, Self
 
 from neo4j import ManagedTransaction
+from neo4j.exceptions import ConstraintError
 
 from neo4j_queue.database import Database, Row
 from neo4j_queue.embedders import describe
+from neo4j_queue.errors import KeyTaken
 from neo4j_queue.graph.accepted import (
     check_properties,
     check_type,
@@ -173,7 +175,10 @@ class EntityGraph(EntityWrites):
     def update_entity(
         self, name: str | int, properties: Mapping[str, Any], *, priority: int = PRIORITY_DEFAULT
     ) -> EntityResult:
-        """Merges properties into an entity; None removes one, another key renames it. Raises EntityNotFound."""
+        """Merges properties into an entity; None removes one, another key renames it.
+
+        Raises EntityNotFound, and KeyTaken where another entity has that key.
+        """
         uid, changed = checked_name(name), dict(properties)
         check_properties(uid, changed, self._own)
         if self.key not in changed:
@@ -184,7 +189,14 @@ class EntityGraph(EntityWrites):
             (stored,) = self._stored(tx, {str(key): key}).values()
             return self._update(tx, {uid: {**changed, self.key: stored}})
 
-        return self._only(uid, self._change(rename, priority))
+        try:
+            return self._only(uid, self._change(rename, priority))
+        except ConstraintError:
+            # It may be another constraint that the properties break.
+            if taken := self.read_texts([str(key)]):
+                deleted = all(text.deleted for text in taken)
+                raise KeyTaken(uid, str(key), deleted=deleted) from None
+            raise
 
     def touch(self, names: Iterable[str | int], *, priority: int = PRIORITY_DEFAULT) -> list[EntityResult]:
         """Says that these entities were changed by other means, such as plain Cypher: what is stale gets its job.

@@ -7,7 +7,9 @@ import pytest
 
 from neo4j_queue.checks import in_force
 from neo4j_queue.checks.fingerprint import fingerprint
+from neo4j_queue.errors import UnembeddableText, classify
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.leases import Failure
 from tests.celery.conftest import MakeWorld, Run, World
 from tests.celery_processes import READY_S
 from tests.waiting import wait_until
@@ -172,3 +174,40 @@ def test_a_jobs_database_of_an_older_program_is_refused(world: World, run: Run, 
     """Guard: `refuse_old_schema`. Without it `status` counted the completed jobs of the older program as none."""
     world.jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 1")
     assert "has schema version 1; version" in run(*command, code=EX_CONFIG)
+
+
+def test_retry_leaves_the_failed_jobs_of_another_label(world: World, run: Run) -> None:
+    """They failed for a reason that may be gone, and their workers may come back. Fails without `made_for`: they ended
+    `entity_deleted`, which is not true."""
+    in_force.put(world.jobs_db, own(world))
+    world.create(3)
+    (lease,) = world.queue.lease("w", batches=1).leases
+    jobs = world.queue.start(lease.token, lease.job_ids, worker="w@test").jobs
+    world.queue.fail(lease.token, [Failure(job, classify(UnembeddableText("no"))) for job in jobs])
+    books = {**OTHERS["label"], "NEO4J_VECTOR_INDEX": "books"}
+    run("init", both=True, **books)
+    said = run("retry", both=True, **books)
+    assert "0 failed jobs queued again" in said
+    assert "3 failed jobs left as before: made under settings with another graph, label or key" in said
+    assert run("retry", "--json", **books) == {"retried": 0, "left": 3}
+    assert {job["status"] for job in world.jobs()} == {"failed"}
+    run("init", both=True)
+    assert run("retry", "--json") == {"retried": 3, "left": 0}
+
+
+def test_doctor_says_that_other_settings_are_in_force(world: World, run: Run) -> None:
+    """Fails without `_in_force` of the doctor: it was content, and no worker with these settings would start."""
+    in_force.put(world.jobs_db, own(world).replace("label:", "label:0"))
+    found = run("doctor", "--json", code=1)["findings"]
+    (line,) = (each for each in found if each["subject"] == "settings" and each["grade"] == "bad")
+    assert line["detail"] == "the queue works with other settings than these (label differ)"
+    assert "`neo4j-queue init`" in line["advice"]
+
+
+def test_init_says_that_it_brought_the_schema_to_a_new_version(world: World, run: Run) -> None:
+    """Fails before there was such a line: it said "nothing to do"."""
+    world.jobs_db.write("MATCH (c:QueueControl) SET c.schema_version = 1")
+    said = run("init")
+    assert "created schema version" in said
+    assert "(it was 1)" in said
+    assert said.count("nothing to do") == 1, "in the graph"

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from neo4j_queue.database import Address, Database
-from neo4j_queue.errors import EntityNotFound
+from neo4j_queue.errors import EntityNotFound, KeyTaken
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entity_graph import Change, EntityInput
 from neo4j_queue.jobs import Enqueued, EnqueueResult, JobRequest
@@ -263,6 +263,19 @@ def test_update_changes_removes_renames_and_knows_who_is_there(graph: EntityGrap
             graph.update_entity(name, {"born": 3})
     with pytest.raises(ValueError, match="needs a text"):
         graph.update_entity("Ada Lovelace", {"name": None})
+
+
+def test_a_key_that_another_entity_has_is_refused_by_name(graph: EntityGraph) -> None:
+    """Fails without `KeyTaken`: the server's ConstraintError came out raw. Nothing of the change is kept."""
+    graph.create_entities([{"name": "a", "size": 1}, {"name": "b"}, {"name": "gone"}])
+    graph.delete_entity("gone", soft=True)
+    with pytest.raises(KeyTaken, match="Entity a cannot be renamed to b: another entity has that key"):
+        graph.update_entity("a", {"name": "b", "size": 2})
+    with pytest.raises(KeyTaken, match="a soft-deleted entity has that key"):
+        graph.update_entity("a", {"name": "gone"})
+    assert graph.get_entity("a").properties["size"] == 1
+    graph.update_entity("a", {"name": "a", "size": 3})
+    assert graph.get_entity("a").properties["size"] == 3
 
 
 @pytest.mark.parametrize(
