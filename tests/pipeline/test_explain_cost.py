@@ -1,6 +1,6 @@
 """What `explain` costs: the same at three hundred entities and jobs and at thirty thousand."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -56,11 +56,11 @@ class Profiled:
 
 
 def _sum(plan: dict[str, Any]) -> int:
-    return int(plan["dbHits"]) + sum(_sum(child) for child in plan.get("children", ()))
+    return int(plan.get("dbHits", 0)) + sum(_sum(child) for child in plan.get("children", ()))
 
 
 @pytest.fixture
-def hits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def hits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The database hits of each statement, while the test sets `measured`."""
     counted: list[int] = []
     plain = Database.transaction
@@ -71,7 +71,7 @@ def hits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(Database, "transaction", profiled)
     for module, name in ((look, "NEAR"), (look, "SAMPLE"), (standing, "COUNTED"), (outlook, "SAMPLE")):
         monkeypatch.setattr(module, name, BOUND)
-    yield counted
+    return counted
 
 
 @pytest.mark.parametrize(
