@@ -6,13 +6,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import drain, edits, latency, provider, queue, search
+from benchmarks import drain, edits, latency, provider, queue, search, sweep, triggers
 from benchmarks.options import Options
 from benchmarks.report import console
 from benchmarks.stage import open_stage
 from neo4j_queue.errors import Neo4jQueueError
 
-PARTS = (*queue.PARTS, *drain.PARTS, *latency.PARTS, *edits.PARTS, *provider.PARTS, *search.PARTS)
+PARTS = (
+    *queue.PARTS,
+    *drain.PARTS,
+    *latency.PARTS,
+    *edits.PARTS,
+    *provider.PARTS,
+    *search.PARTS,
+    *sweep.PARTS,
+    *triggers.PARTS,
+)
 QUICK_JOBS = 2_000
 
 
@@ -25,6 +34,8 @@ class Name(StrEnum):
     EDITS = "edits"
     PROVIDER = "provider"
     SEARCH = "search"
+    SWEEP = "sweep"
+    TRIGGERS = "triggers"
 
 
 RUN = {
@@ -34,6 +45,8 @@ RUN = {
     Name.EDITS: edits.run,
     Name.PROVIDER: provider.run,
     Name.SEARCH: search.run,
+    Name.SWEEP: sweep.run,
+    Name.TRIGGERS: triggers.run,
 }
 
 

@@ -21,6 +21,7 @@ TELLING = re.compile(
 # Lets `init --triggers` work, and at once: by default a new trigger is looked for every minute. Where none is
 # installed, APOC takes no part in any transaction.
 APOC_CONF = """\
+# Written at each start; changes are lost.
 apoc.trigger.enabled={enabled}
 apoc.trigger.refresh=1000
 """

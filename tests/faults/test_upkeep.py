@@ -47,6 +47,21 @@ def test_a_sweep_longer_than_a_batch_may_last_ends_and_lets_leases_through(make_
     assert "jobs_leased" in before, "no lease before the sweep was over"
 
 
+def test_two_long_sweeps_take_turns(make_world: MakeWorld) -> None:
+    """On a control worker of one slot. Guard: `_go_on` puts the next turn behind those that wait (`LAST`, a list in the
+    order of its coming). With a turn without end the second sweep begins when the first is over."""
+    world = make_world(LOG_LEVEL="DEBUG")
+    control = world.celery.control(concurrency=1)
+    world.graph_db.write("UNWIND range(1, $count) AS n CREATE (:Entity {name: 'e' + n})", count=ENTITIES)
+    for scope in ("missing", "all"):
+        world.celery.call("call", "tasks.upkeep.reconcile", "--args", f'["{scope}"]')
+    wait_until(lambda: len(control.events("reconcile_done")) >= 2, within_s=120, what="both sweeps are over")
+    turns = [line["scope"] for line in control.events("reconcile_goes_on") if line["scope"] != "outbox"]
+    both = turns[turns.index("all") : len(turns) - turns[::-1].index("missing")]
+    assert len(both) > 2, turns
+    assert not any(a == b == c for a, b, c in zip(both, both[1:], both[2:], strict=False)), turns
+
+
 def test_leases_lost_with_redis_are_back_in_time_while_sweeps_are_called(
     make_world: MakeWorld, provider: ProviderServer
 ) -> None:

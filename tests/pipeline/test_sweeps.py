@@ -11,10 +11,13 @@ from structlog.testing import capture_logs
 from neo4j_queue import jobs
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import JobRequest
+from neo4j_queue.queue import ticks
 from neo4j_queue.reconcile import sweep, turns
 from neo4j_queue.reconcile.apart import enqueue_apart
 from neo4j_queue.reconcile.sweep import Scope, Sweep
 from neo4j_queue.reconcile.turns import SILENT_MS, Sweeps, Turn
+from neo4j_queue.reconcile.watermark import Changed
+from neo4j_queue.schema import triggers
 from tests.pipeline.conftest import Bench
 from tests.queue.scenery import CountingDatabase, all_jobs
 from tests.waiting import wait_until
@@ -264,3 +267,39 @@ def test_a_sweep_rests_as_long_as_it_worked(sweeping: Sweeps, bench: Bench) -> N
     assert sweeping.not_now(Scope.MISSING) is None
     bench.skip(1)
     assert sweeping.not_now(Scope.ALL) is None
+
+
+def test_a_sweep_is_due_at_its_interval_and_the_outbox_more_often_while_a_trigger_fills_it(
+    sweeping: Sweeps, bench: Bench
+) -> None:
+    """Guard: `every_ms` in sweeps/due. Without it what a trigger has marked is looked at every five minutes."""
+    every = 300_000
+    for scope in (Scope.OUTBOX, Changed("updatedAt")):
+        assert sweeping.due(scope, every) == every, "never swept"
+        assert bench.queue.ticks.take(ticks.SWEEPS.format(scope), every)
+    bench.skip(299)
+    assert [sweeping.due(scope, every) for scope in (Scope.OUTBOX, Changed("updatedAt"))] == [None, None]
+    triggers.hasten(bench.queue.database, on=True)
+    assert sweeping.due(Scope.OUTBOX, every) == triggers.OUTBOX_EVERY_MS
+    assert sweeping.due(Scope.OUTBOX, 1_000) is not None, "the settings may ask for more"
+    assert sweeping.due(Changed("updatedAt"), every) is None
+    triggers.hasten(bench.queue.database, on=False)
+    assert sweeping.due(Scope.OUTBOX, every) is None
+    bench.skip(1)
+    assert sweeping.due(Scope.OUTBOX, every) == every
+
+
+def test_the_outbox_rests_four_times_as_long_as_it_worked(sweeping: Sweeps, bench: Bench) -> None:
+    """It may be due every two seconds, and finds all again that waits. Guard: `OUTBOX_RESTS`; without a rest it takes
+    all of the time while a large load waits for its vectors."""
+    assert sweeping.not_now(Scope.OUTBOX) == "the outbox is empty"
+    bench.create(*(f"ours{n}" for n in range(3 * PAGE)))
+    assert sweeping.not_now(Scope.OUTBOX) is None
+    first = turn(sweeping.take_turn(Scope.OUTBOX))
+    bench.skip(10)
+    sweeping.clock = lambda: 0.0
+    assert turn(sweeping.take_turn(Scope.OUTBOX, first.token)).token is None
+    bench.skip(39)
+    assert sweeping.not_now(Scope.OUTBOX) == "at rest after the last sweep"
+    bench.skip(1)
+    assert sweeping.not_now(Scope.OUTBOX) is None
