@@ -10,10 +10,13 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import neo4j.time
+
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Bulk
 from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.graph.vectors import EntityVectors
+from neo4j_queue.times import epoch_ms
 
 # A number below this is taken for seconds (until the year 5138), from it on for milliseconds (since March 1973).
 SECONDS_BELOW = 100_000_000_000
@@ -65,6 +68,26 @@ class Kind(StrEnum):
     def moment(self, found: int) -> int:
         """The moment behind what a statement answers."""
         return found * 1_000 if self is Kind.SECONDS else found
+
+
+def moment_of(value: Any) -> int | None:
+    """The moment (epoch ms) that a value of any kind names, local ones as in UTC; None if it names none."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return value * 1_000 if 0 <= value < SECONDS_BELOW else epoch_ms(value)
+        case neo4j.time.Date():
+            value = neo4j.time.DateTime(value.year, value.month, value.day)
+        case neo4j.time.DateTime():
+            pass
+        case _:
+            return None
+    try:
+        native: datetime = value.to_native()
+    except ValueError:  # a year that Python has not
+        return None
+    return round((native if native.tzinfo else native.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
 def limits(now: int) -> dict[Kind, int]:

@@ -5,7 +5,7 @@ Everything is read by an index, or from a bounded number of nodes: what it costs
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from neo4j_queue.cypher import statement, unquotable
 from neo4j_queue.database import Database, Row
 from neo4j_queue.embedders.base import is_usable
+from neo4j_queue.graph.changes import moment_of
 from neo4j_queue.graph.keys import keys_of, name_of
 from neo4j_queue.graph.vectors import EntityVectors
 from neo4j_queue.text import VERSION_DIGITS, content_hash, estimate_tokens, is_blank
@@ -44,6 +45,7 @@ class LookedAt:
     """One node that has the key, its text as it is now, and the vector that it carries.
 
     `width`: numbers of the vector, None where there is none or where it is no list. `pending`: it stands in the outbox.
+    `changed_at`: epoch ms by each property that was asked for; none for one that holds no time.
     """
 
     labels: tuple[str, ...]
@@ -56,6 +58,7 @@ class LookedAt:
     embedded_at: int | None
     truncated: bool
     pending: bool
+    changed_at: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def content_hash(self) -> str:
@@ -78,8 +81,11 @@ class LookedAt:
         return is_blank(self.text)
 
 
-def look(graph: EntityVectors, name: str, most: int = NODES) -> list[LookedAt]:
-    """The nodes of the graph's label that have this key, at most `most` of them."""
+def look(
+    graph: EntityVectors, name: str, timestamps: Sequence[str] = (), most: int = NODES
+) -> list[LookedAt]:
+    """The nodes of the graph's label that have this key, at most `most` of them. `timestamps`: properties by which other
+    programs say when they changed an entity."""
     found = graph.database.read_packed(
         statement(
             "graph/look",
@@ -91,12 +97,14 @@ def look(graph: EntityVectors, name: str, most: int = NODES) -> list[LookedAt]:
         leader=True,
         keys=keys_of(name),
         properties=list(graph.recipe.properties),
+        timestamps=list(timestamps),
         most=most,
     )
-    return [_looked_at(graph, row) for row in found]
+    return [_looked_at(graph, row, timestamps) for row in found]
 
 
-def _looked_at(graph: EntityVectors, row: Row) -> LookedAt:
+def _looked_at(graph: EntityVectors, row: Row, timestamps: Sequence[str]) -> LookedAt:
+    times = zip(timestamps, map(moment_of, row["times"]), strict=True)
     text = graph.recipe.text_of(row["source"])
     vector = row["vector"]
     return LookedAt(
@@ -110,6 +118,7 @@ def _looked_at(graph: EntityVectors, row: Row) -> LookedAt:
         embedded_at=epoch_ms(row["embedded_at"]),
         truncated=row["truncated"] is True,
         pending=row["pending"],
+        changed_at={name: at for name, at in times if at is not None},
     )
 
 

@@ -23,6 +23,7 @@ from neo4j_queue.reconcile import causes
 from neo4j_queue.reconcile.absent import why_absent
 from neo4j_queue.reconcile.causes import Surroundings
 from neo4j_queue.reconcile.commands import command
+from neo4j_queue.reconcile.discovery import finder_of
 from neo4j_queue.reconcile.explanation import Cause, Explanation, JobRecord, Prepared, Reason, Vector
 from neo4j_queue.settings import Role, Settings
 
@@ -48,7 +49,7 @@ def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str
     Raises ValueError for a name that no entity can have (half of a character in it).
     """
     uid = checked_name(name)
-    found = look(graph, uid) if uid else []
+    found = look(graph, uid, settings.changed_properties()) if uid else []
     current = [node for node in found if not node.deleted]
     if not current:
         now = queue.status().now
@@ -71,7 +72,7 @@ def _of_node(
     around = _around(graph, queue, settings)
     job = history.of(graph.model, node.version)
     ahead = Ahead(0) if job is None else standing.ahead(queue.database, job, around.now)
-    found = _causes(graph, settings, name, node, job, ahead, around)
+    found = _causes(graph, queue, settings, name, node, job, ahead, around)
     well = all(cause.by_itself for cause in found)
     return Explanation(
         name=name,
@@ -109,6 +110,7 @@ def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surrou
 
 def _causes(
     graph: EntityGraph,
+    queue: EmbedQueue,
     settings: Settings,
     name: str,
     node: LookedAt,
@@ -129,7 +131,7 @@ def _causes(
         case Status.FAILED, dict():
             foreign = job.get("made_for") not in (None, around.entities)
             return causes.of_failed(name, job, refusal=around.refusal, foreign=foreign)
-    return [_not_queued(settings, name, node, job, around)]
+    return [_not_queued(queue, settings, name, node, job, around)]
 
 
 def _unembeddable(graph: EntityGraph, settings: Settings, name: str, node: LookedAt) -> Cause | None:
@@ -149,16 +151,16 @@ def _unembeddable(graph: EntityGraph, settings: Settings, name: str, node: Looke
 
 
 def _not_queued(
-    settings: Settings, name: str, node: LookedAt, job: Job | None, around: Surroundings
+    queue: EmbedQueue, settings: Settings, name: str, node: LookedAt, job: Job | None, around: Surroundings
 ) -> Cause:
     """No job stands for the text: does anything find it by itself?"""
     what = _WHAT[node.state]
     ended = f" ({causes.ended_before(job)})" if job is not None else ""
     verb = "repair" if node.state is VectorState.DAMAGED else "enqueue"
-    sweep = _found_by(settings, node)
+    sweep = finder_of(queue, settings, node)
     if sweep is not None and around.refusal is None and not around.beat_is_missing:
-        scope, every_ms = sweep
-        why = f"{what}, and no job is queued for it{ended}: beat's sweep `{scope}` finds it, every {_time(every_ms)}"
+        every = _time(sweep.every_ms)
+        why = f"{what}, and no job is queued for it{ended}: beat's sweep {sweep} finds it, every {every}"
         return Cause(Reason.NOT_QUEUED, why, True, command(verb, name))
     why = f"{what}, and no job is queued for it{ended}"
     if around.refusal is not None:
@@ -180,21 +182,6 @@ _WHAT = {
     VectorState.DAMAGED: "its vector is damaged (no number in it may be missing, infinite, or all of them zero)",
     VectorState.FRESH: "its vector is fresh",
 }
-
-
-def _found_by(settings: Settings, node: LookedAt) -> tuple[str, int] | None:
-    """The first sweep of beat that finds the node, and how often it runs (ms)."""
-    finds = {
-        "outbox": node.pending,
-        "missing": node.state is VectorState.MISSING,
-        # A damaged vector of the right width and hash looks fresh to a sweep, which reads no numbers.
-        "all": node.state is not VectorState.DAMAGED,
-    }
-    found = [(every_ms, scope) for scope, every_ms in settings.discovery().items() if finds.get(scope)]
-    if not found:
-        return None
-    every_ms, scope = min(found)
-    return scope, every_ms
 
 
 def _time(ms: int) -> str:

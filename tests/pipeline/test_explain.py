@@ -160,6 +160,37 @@ def test_edited_by_another_program_and_not_queued_yet(working: Bench) -> None:
     assert "`all` finds it, every 24 h" in by_sweep.causes[0].why
 
 
+@pytest.mark.parametrize(
+    ("edited", "found"),
+    [
+        ("datetime()", True),
+        ("localdatetime({timezone: 'UTC'})", True),
+        ("timestamp()", True),
+        ("timestamp() / 1000 + 1", True),
+        ("date() + duration({days: 1})", True),
+        ("datetime() - duration({days: 1})", False),
+        ("'today'", False),
+        ("null", False),
+    ],
+)
+def test_an_edit_with_a_timestamp_is_found_by_the_sweep_of_changes(
+    working: Bench, edited: str, found: bool
+) -> None:
+    """Where the timestamp is not newer than the vector, no sweep will look. Guard: `_changed` of the discovery."""
+    working.create("a")
+    working.step()
+    cypher(working, f"MATCH (n:Entity {{name: 'a'}}) SET n.observations = ['edited'], n.updated = {edited}")
+    discovery = ("outbox", "changed:updated")
+    answer = why(working, embed_discovery=discovery)
+    assert (answer.reason, answer.well) == (Reason.NOT_QUEUED, found)
+    assert ("`changed:updated` finds it, every 30 s" in answer.causes[0].why) is found
+    # A sweep that began long after that time has passed it, and found nothing: the text was changed again since.
+    working.queue.database.write(
+        "CREATE (:EmbedSweep {scope: 'changed:updated', began_at: timestamp() + 2 * 86400000})"
+    )
+    assert not why(working, embed_discovery=discovery).well
+
+
 def test_missing_and_not_queued_is_found_by_a_sweep_while_beat_ticks(working: Bench) -> None:
     """Guard: `beat_is_missing`. Without it a sweep is promised that does not run."""
     cypher(working, "CREATE (:Entity {name: 'a', observations: ['x']})")
