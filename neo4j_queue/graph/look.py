@@ -84,8 +84,8 @@ class LookedAt:
 def look(
     graph: EntityVectors, name: str, timestamps: Sequence[str] = (), most: int = NODES
 ) -> list[LookedAt]:
-    """The nodes of the graph's label that have this key, at most `most` of them. `timestamps`: properties by which other
-    programs say when they changed an entity."""
+    """The nodes of the graph's label that have this key, at most `most` of them. `timestamps`: properties by which
+    other programs say when they changed an entity."""
     found = graph.database.read_packed(
         statement(
             "graph/look",

@@ -124,6 +124,19 @@ def of_processing(job: Job, around: Surroundings) -> list[Cause]:
     return [*of_queue(around), Cause(Reason.DISPATCHED, why, True)]
 
 
+def of_earlier(name: str, job: Job, ahead: Ahead, around: Surroundings) -> list[Cause]:
+    """What is to come where no job stands for the text as it is now, but one for an earlier text, or another model: it
+    ends without a vector, and its worker queues the text as it is then."""
+    pending = job["status"] == Status.PENDING
+    waits = of_pending(name, job, ahead, around) if pending else of_processing(job, around)
+    why = "its job is for another text or model than now: it ends as superseded, and its worker queues what is right"
+    causes = [
+        Cause(Reason.EARLIER_JOB, why, True),
+        *(each for each in waits if each.reason is not Reason.NEXT),
+    ]
+    return sorted(causes, key=lambda cause: cause.by_itself)
+
+
 def of_failed(name: str, job: Job, *, refusal: str | None, foreign: bool) -> list[Cause]:
     """Why a job failed for good. `foreign`: it was made for other entities than those in force; `retry` leaves it."""
     again = command("repair", name) if foreign else command("retry", job["id"])

@@ -5,6 +5,7 @@ hold. The judgement is in `causes` and `absent`, as pure as may be.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from neo4j_queue.checks import fingerprint, in_force
 from neo4j_queue.database import Database
@@ -18,7 +19,7 @@ from neo4j_queue.jobs import JobRequest, Status
 from neo4j_queue.pipeline.truncation import LongTexts
 from neo4j_queue.queue import EmbedQueue, outlook, standing
 from neo4j_queue.queue.listing import Job
-from neo4j_queue.queue.standing import Ahead
+from neo4j_queue.queue.standing import Ahead, History
 from neo4j_queue.reconcile import causes
 from neo4j_queue.reconcile.absent import why_absent
 from neo4j_queue.reconcile.causes import Surroundings
@@ -59,6 +60,30 @@ def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str
     return _of_node(graph, queue, settings, uid, current, node)
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One node of the name that is asked about, the jobs of that name, and the queue around them."""
+
+    graph: EntityGraph
+    queue: EmbedQueue
+    settings: Settings
+    name: str
+    node: LookedAt
+    history: History
+    around: Surroundings
+
+    @property
+    def job(self) -> Job | None:
+        """The job for the text as it is now."""
+        return self.history.of(self.graph.model, self.node.version)
+
+    @property
+    def earlier(self) -> Job | None:
+        """A job for another text, or another model, that has not ended; the one that runs first."""
+        found = [job for job in self.history.jobs if job is not self.job and causes.is_unfinished(job)]
+        return max(found, key=lambda job: (job["status"] == Status.PROCESSING, job["priority"]), default=None)
+
+
 def _of_node(
     graph: EntityGraph,
     queue: EmbedQueue,
@@ -69,17 +94,17 @@ def _of_node(
 ) -> Explanation:
     versions = {each.version: graph.model for each in current}
     history = standing.history(queue.database, name, graph.model, list(versions))
-    around = _around(graph, queue, settings)
-    job = history.of(graph.model, node.version)
-    ahead = Ahead(0) if job is None else standing.ahead(queue.database, job, around.now)
-    found = _causes(graph, queue, settings, name, node, job, ahead, around)
+    one = _Case(graph, queue, settings, name, node, history, _around(graph, queue, settings))
+    job = one.job
+    ahead = _ahead(one, job)
+    found = _causes(one, ahead)
     well = all(cause.by_itself for cause in found)
     return Explanation(
         name=name,
         label=graph.label,
         key=graph.key,
         model=graph.model,
-        now=around.now,
+        now=one.around.now,
         well=well,
         causes=tuple(found),
         nodes=len(current),
@@ -90,8 +115,12 @@ def _of_node(
         jobs=tuple(JobRecord.of(each, versions) for each in history.jobs),
         more_jobs=history.more,
         ahead=ahead if job is not None and job["status"] == Status.PENDING else None,
-        ready_at=_ready_at(job, ahead, around) if well else None,
+        ready_at=_ready_at(job, ahead, one.around) if well else None,
     )
+
+
+def _ahead(one: _Case, job: Job | None) -> Ahead:
+    return Ahead(0) if job is None else standing.ahead(one.queue.database, job, one.around.now)
 
 
 def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surroundings:
@@ -108,70 +137,60 @@ def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surrou
     )
 
 
-def _causes(
-    graph: EntityGraph,
-    queue: EmbedQueue,
-    settings: Settings,
-    name: str,
-    node: LookedAt,
-    job: Job | None,
-    ahead: Ahead,
-    around: Surroundings,
-) -> list[Cause]:
+def _causes(one: _Case, ahead: Ahead) -> list[Cause]:
     """What keeps the node's vector from being fresh, the decisive cause first."""
-    if node.state is VectorState.FRESH:
+    job, around = one.job, one.around
+    if one.node.state is VectorState.FRESH:
         return [Cause(Reason.FRESH, "its vector is that of its text", True)]
-    if cause := _unembeddable(graph, settings, name, node):
+    if cause := _unembeddable(one):
         return [cause]
     match None if job is None else Status(job["status"]), job:
         case Status.PENDING, dict():
-            return causes.of_pending(name, job, ahead, around)
+            return causes.of_pending(one.name, job, ahead, around)
         case Status.PROCESSING, dict():
             return causes.of_processing(job, around)
         case Status.FAILED, dict():
             foreign = job.get("made_for") not in (None, around.entities)
-            return causes.of_failed(name, job, refusal=around.refusal, foreign=foreign)
-    return [_not_queued(queue, settings, name, node, job, around)]
+            return causes.of_failed(one.name, job, refusal=around.refusal, foreign=foreign)
+    if (earlier := one.earlier) is not None:
+        return causes.of_earlier(one.name, earlier, _ahead(one, earlier), around)
+    return [_not_queued(one)]
 
 
-def _unembeddable(graph: EntityGraph, settings: Settings, name: str, node: LookedAt) -> Cause | None:
+def _unembeddable(one: _Case) -> Cause | None:
     """Why there can be no vector of the text as it is."""
-    if node.blank:
+    if one.node.blank:
         why = "its text is empty, so there is nothing to embed"
-        properties = ", ".join(f"`{each}`" for each in graph.recipe.properties)
+        properties = ", ".join(f"`{each}`" for each in one.graph.recipe.properties)
         return Cause(Reason.EMPTY_TEXT, why, False, None, f"write a text into one of {properties}")
     try:
-        _long_texts(settings).fitted(_entity_text(name, node))
+        _long_texts(one.settings).fitted(_entity_text(one.name, one.node))
     except UnembeddableText as error:
-        again = command("repair", name)
+        again = command("repair", one.name)
         advice = f"shorten it, or set EMBED_LONG_TEXTS=truncate and restart the workers; then `{again}`"
         return Cause(Reason.TEXT_TOO_LONG, str(error), False, None, advice)
-    refusal = JobRequest(name, graph.model, node.version).refusal()
+    refusal = JobRequest(one.name, one.graph.model, one.node.version).refusal()
     return None if refusal is None else Cause(Reason.NO_JOB_POSSIBLE, refusal, False)
 
 
-def _not_queued(
-    queue: EmbedQueue, settings: Settings, name: str, node: LookedAt, job: Job | None, around: Surroundings
-) -> Cause:
+def _not_queued(one: _Case) -> Cause:
     """No job stands for the text: does anything find it by itself?"""
-    what = _WHAT[node.state]
+    job, node, around = one.job, one.node, one.around
     ended = f" ({causes.ended_before(job)})" if job is not None else ""
-    verb = "repair" if node.state is VectorState.DAMAGED else "enqueue"
-    sweep = finder_of(queue, settings, node)
-    if sweep is not None and around.refusal is None and not around.beat_is_missing:
-        every = _time(sweep.every_ms)
-        why = f"{what}, and no job is queued for it{ended}: beat's sweep {sweep} finds it, every {every}"
-        return Cause(Reason.NOT_QUEUED, why, True, command(verb, name))
-    why = f"{what}, and no job is queued for it{ended}"
+    what = f"{_WHAT[node.state]}, and no job is queued for it{ended}"
+    helps = command("repair" if node.state is VectorState.DAMAGED else "enqueue", one.name)
     if around.refusal is not None:
-        return Cause(Reason.SETTINGS_NOT_IN_FORCE, f"{why}: {around.refusal}", False, command("init"))
-    if sweep is not None:
-        why += "; beat, whose sweeps would find it, does not tick (`celery -A tasks beat`)"
-    else:
-        why += (
-            f"; the sweeps of EMBED_DISCOVERY={','.join(settings.discovery())} do not look for such entities"
-        )
-    return Cause(Reason.NOT_QUEUED, why, False, command(verb, name))
+        return Cause(Reason.SETTINGS_NOT_IN_FORCE, f"{what}: {around.refusal}", False, command("init"))
+    sweep = finder_of(one.queue, one.settings, node)
+    if sweep is None:
+        looked_for = ",".join(one.settings.discovery())
+        why = f"{what}; the sweeps of EMBED_DISCOVERY={looked_for} do not look for such entities"
+        return Cause(Reason.NOT_QUEUED, why, False, helps)
+    if around.beat_is_missing:
+        why = f"{what}; beat, whose sweeps would find it, does not tick (`celery -A tasks beat`)"
+        return Cause(Reason.NOT_QUEUED, why, False, helps)
+    why = f"{what}: beat's sweep {sweep} finds it, every {_time(sweep.every_ms)}"
+    return Cause(Reason.NOT_QUEUED, why, True, helps)
 
 
 _WHAT = {

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     # No job works on it.
     NOT_QUEUED = "not_queued"
     FAILED = "failed"
+    EARLIER_JOB = "earlier_job"
     # A job waits.
     SETTINGS_NOT_IN_FORCE = "settings_not_in_force"
     HALTED = "halted"

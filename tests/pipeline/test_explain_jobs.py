@@ -8,7 +8,7 @@ from neo4j_queue.mock_provider import error
 from neo4j_queue.queue import standing
 from neo4j_queue.reconcile.explanation import Reason
 from tests.pipeline.conftest import Bench, MakeBench
-from tests.pipeline.explaining import at_work, why
+from tests.pipeline.explaining import at_work, cypher, why
 
 
 @pytest.fixture
@@ -220,6 +220,21 @@ def test_superseded_jobs_stand_before_the_one_for_the_text_as_it_is(working: Ben
         ("embedded", False),
         (None, True),
     ]
+
+
+def test_a_job_for_an_earlier_text_brings_the_right_one(working: Bench) -> None:
+    """Another program edited the text before the job ran. Fails without `earlier`: a person was asked to queue it."""
+    working.create("a")
+    cypher(working, "MATCH (n:Entity {name: 'a'}) SET n.observations = ['edited'] REMOVE n:EmbedPending")
+    found = why(working)
+    assert (found.reason, found.well) == (Reason.EARLIER_JOB, True)
+    working.queue.halt("the key is wrong")
+    assert (why(working).reason, why(working).well) == (Reason.HALTED, False)
+    working.queue.resume()
+    working.step()
+    assert why(working).reason is Reason.NEXT, "its worker has queued the text as it is now"
+    working.step()
+    assert why(working).reason is Reason.FRESH
 
 
 def test_more_jobs_than_are_shown(working: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
