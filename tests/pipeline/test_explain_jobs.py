@@ -7,6 +7,7 @@ from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.mock_provider import error
 from neo4j_queue.queue import standing
 from neo4j_queue.reconcile.explanation import Reason
+from neo4j_queue.text import content_version
 from tests.pipeline.conftest import Bench, MakeBench
 from tests.pipeline.explaining import at_work, cypher, why
 
@@ -240,11 +241,12 @@ def test_a_job_for_an_earlier_text_brings_the_right_one(working: Bench) -> None:
 def test_more_jobs_than_are_shown(working: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job for the text as it is now is always among them. Fails without `versions` in jobs/history."""
     monkeypatch.setattr(standing, "LOOKED_AT", 3)
-    working.create("a", text="first {}")
-    for n in range(6):
+    texts = [f"{n} {{}}" for n in range(8)]
+    # The index has the jobs of an entity by their versions: that of the last text is the last one looked at.
+    texts.sort(key=lambda text: content_version(f"Name: a\nType: \nObservations:\n- {text.format('a')}"))
+    for text in texts:
         working.skip(1)
-        working.create("a", text=f"{n} {{}}")
-    working.create("a", text="first {}")
+        working.create("a", text=text)
     found = why(working)
     assert found.more_jobs
     assert len(found.jobs) <= 4
