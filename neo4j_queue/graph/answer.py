@@ -13,7 +13,7 @@ class Hit:
 
     score: what hits are ordered by, 0 to 1. Its scale is that of the way that was gone (`SearchAnswer.search_type`): of
     a semantic search the similarity, of a keyword search the share of what the best hit has, of a hybrid one the fused
-    places, 1 for what is first by both.
+    places, 1 for what is first by both and has all words.
     semantic: the similarity of its vector, 0 to 1, 1 is the query's own. keyword: Lucene's score, without an upper end.
     None: that half did not find it.
     stale: it has no vector of its text as it is now, by the configured model.

@@ -8,6 +8,7 @@ from neo4j import Record
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.graph.lucene import all_of
 from neo4j_queue.graph.search_request import Filters
 from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty
 
@@ -28,13 +29,15 @@ class Half:
     """What one index found: scores by element id, best first. `candidates` were looked at.
 
     `current`: candidates that are entities with a vector of the model, whatever the filters say (of vectors only).
-    `cut`: no more were looked at, although fewer than wanted were found.
+    `cut`: no more were looked at, although fewer than wanted were found. `all_words`: those that have all words of the
+    query (of words only, see `Halves.having_all`).
     """
 
     scores: Mapping[str, float]
-    candidates: int
-    current: int
-    cut: bool
+    candidates: int = 0
+    current: int = 0
+    cut: bool = False
+    all_words: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Halves:
         """The entities that a query in Lucene syntax finds. Raises the driver's ClientError without the index, and for
         what is no such syntax."""
         return self._asked("graph/by_words", limit, filters, index=index, words=query)
+
+    def having_all(self, index: str, words: Sequence[str], limit: int, filters: Filters) -> frozenset[str]:
+        """The nodes of the best entities that have all of the words."""
+        return frozenset(self.by_words(index, all_of(words), limit, filters).scores)
 
     def found(self, nodes: Sequence[str]) -> list[Record]:
         """The entities of these nodes, as they are now; those that have gone are left out."""

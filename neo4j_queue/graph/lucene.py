@@ -1,6 +1,7 @@
 """A query in the syntax of the full-text index, out of what a person typed."""
 
 import re
+from collections.abc import Iterable
 
 # The index refuses a query of more clauses, and each word is one for each property. (1,024 is the server's bound.)
 CLAUSES_MOST = 1_000
@@ -14,11 +15,9 @@ _SPECIAL = re.compile(r"[!-/:-@\[-`{-~]")
 _PARTS = re.compile(r"[A-Za-z0-9]+|[^\x00-\x7f]")
 
 
-def words_query(text: str, properties: int) -> str:
-    """The query that looks for the words of a text in so many properties, whatever stands in it.
-
-    Empty if there is no word in it.
-    """
+def words_of(text: str, properties: int) -> list[str]:
+    """The words of a text, each as the parser reads it back unchanged; as many as so many properties can be searched
+    for at once. Side by side they are a query that each of them answers."""
     left = CLAUSES_MOST // max(1, properties)
     chosen: list[str] = []
     for word in dict.fromkeys(text.split()):
@@ -33,7 +32,12 @@ def words_query(text: str, properties: int) -> str:
             break
         chosen.append(escaped(word))
         left -= parts
-    return " ".join(chosen)
+    return chosen
+
+
+def all_of(words: Iterable[str]) -> str:
+    """The query that only a text with all of the words answers."""
+    return " ".join(f"+{word}" for word in words)
 
 
 def escaped(word: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from neo4j import Record
 from neo4j.exceptions import DriverError, Neo4jError
@@ -18,7 +18,7 @@ from neo4j_queue.graph.halves import STATEMENT_S, Half, Halves
 from neo4j_queue.graph.in_time import InTime
 from neo4j_queue.graph.indexes import indexes_in_time
 from neo4j_queue.graph.keys import named
-from neo4j_queue.graph.lucene import words_query
+from neo4j_queue.graph.lucene import words_of
 from neo4j_queue.graph.query_embedder import EmbedQuery
 from neo4j_queue.graph.search_indexes import SearchIndexes, WantedIndexes
 from neo4j_queue.graph.search_request import SearchMode, SearchRequest
@@ -104,7 +104,7 @@ class Search:
         if not found:
             if not isinstance(missing[0], NoVectors):
                 raise missing[0]
-            found[SearchMode.SEMANTIC] = Half({}, 0, 0, cut=False)
+            found[SearchMode.SEMANTIC] = Half({})
         return self._answered(request, look, mode, found, missing)
 
     # --- Before: what there is ---------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Search:
             if half is SearchMode.SEMANTIC:
                 found[half] = self._by_meaning(request, look.indexes, embed)
             else:
-                found[half] = self._by_words(request, look.indexes)
+                found[half] = self._by_words(request, look.indexes, fused=bool(found))
         except Neo4jQueueError as error:
             if request.strict:
                 raise
@@ -174,9 +174,8 @@ class Search:
             vector = [float(number) for number in embed(query)]
         except Neo4jQueueError:
             raise
-        except (
-            Exception
-        ) as error:  # the edge: providers and their clients raise all sorts, and words can answer
+        # The edge: providers and their clients raise all sorts, and words can answer.
+        except Exception as error:
             told = f"the embedding provider: {explain(error)}"
             if exit_code_of(error) == EXIT_CONFIGURATION:
                 raise SettingsError([told]) from error
@@ -185,16 +184,25 @@ class Search:
             raise InvalidAnswer(f"the query has no usable vector of {self._wanted.dimensions} numbers")
         return vector
 
-    def _by_words(self, request: SearchRequest, indexes: SearchIndexes) -> Half:
+    def _by_words(self, request: SearchRequest, indexes: SearchIndexes, *, fused: bool) -> Half:
         index = indexes.words
         if not isinstance(index, str):
             raise index
-        query = request.query if request.lucene else words_query(request.query, len(self._wanted.properties))
-        if not query:
-            return Half({}, 0, 0, cut=False)
-        return self._in_time(
-            lambda: self._halves.by_words(index, query, _depth(request), request.filters), STATEMENT_S
-        )
+        words = [request.query]
+        if not request.lucene:
+            words = words_of(request.query, len(self._wanted.properties))
+        if not words:
+            return Half({})
+        return self._in_time(lambda: self._of_words(index, words, request, fused=fused), STATEMENT_S)
+
+    def _of_words(self, index: str, words: Sequence[str], request: SearchRequest, *, fused: bool) -> Half:
+        depth, filters = _depth(request), request.filters
+        half = self._halves.by_words(index, " ".join(words), depth, filters)
+        if not fused:
+            return half
+        if len(words) == 1:
+            return replace(half, all_words=frozenset(half.scores))
+        return replace(half, all_words=self._halves.having_all(index, words, depth, filters))
 
     def _why(self, half: SearchMode, error: Neo4jError | DriverError) -> Neo4jQueueError:
         """What an error of an index means: mostly that it was dropped since the last look."""
@@ -218,7 +226,8 @@ class Search:
     ) -> SearchAnswer:
         semantic, keyword = found.get(SearchMode.SEMANTIC), found.get(SearchMode.KEYWORD)
         if semantic and keyword:
-            search_type, fused = SearchMode.HYBRID, fuse(semantic.scores, keyword.scores)
+            search_type = SearchMode.HYBRID
+            fused = fuse(semantic.scores, keyword.scores, keyword.all_words)
         elif keyword:
             search_type, fused = SearchMode.KEYWORD, of_words(keyword.scores)
         else:
