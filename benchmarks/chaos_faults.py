@@ -156,8 +156,16 @@ class Chaos:
             "FAKETIME": f"{off_s:+d}s",
             # Deadlines and rests are not of the wall clock.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "PYTHONPATH": os.pathsep.join([str(self._start_up()), process.environment["PYTHONPATH"]]),
         }
         self.world.start(process.name)
+
+    def _start_up(self) -> Path:
+        """A folder whose `sitecustomize` mends what the clock of libfaketime breaks."""
+        folder = self.world.stage.directory / "faketime"
+        folder.mkdir(exist_ok=True)
+        (folder / "sitecustomize.py").write_text(RELATIVE_SLEEP, encoding="utf-8")
+        return folder
 
     # -- the provider --------------------------------------------------------------------------------------
 
@@ -188,6 +196,14 @@ class Chaos:
         self.world.double_messages()
 
 
+# Python sleeps until a time of the monotonic clock, and libfaketime moves that time, though it leaves that clock alone:
+# the sleep fails. A sleep for a time is left alone.
+RELATIVE_SLEEP = """
+import select
+import time
+
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+"""
 PUT_BACK = "jobs database put back to an older copy"
 SKEWED = f"a process with its clock {CLOCK_OFF_S} s off"
 
