@@ -126,7 +126,11 @@ def _serve_stdio(settings: "Settings", *, read_only: bool) -> None:
     from neo4j_queue.mcp_server.server import build
 
     backend, calls = _open_backend(settings), Calls()
-    anyio.run(stdio.serve, build(backend, calls, read_only=read_only), calls, backend.close)
+    try:
+        anyio.run(stdio.serve, build(backend, calls, read_only=read_only), calls, backend.close)
+    except* BrokenPipeError:
+        # The client is gone, and with it everyone who could read what went wrong.
+        backend.close()
 
 
 def _serve_http(settings: "Settings", place: "Place", *, read_only: bool) -> None:

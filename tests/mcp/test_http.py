@@ -181,6 +181,14 @@ def test_names_and_pages_that_are_allowed_may_come(world: World, tmp_path: Path)
         assert preflight.headers["access-control-allow-origin"] == "https://app.example"
 
 
+@pytest.mark.parametrize("host", ["::1", "localhost"])
+def test_other_names_of_the_loopback_address_need_no_token(world: World, tmp_path: Path, host: str) -> None:
+    with serving(world.environment, tmp_path, "--host", host) as server:
+        assert (f"[{host}]" if ":" in host else host) in server.url
+        with connected(server.url) as agent:
+            assert agent.answer("queue_status")["total"] == 0
+
+
 def test_a_client_goes_on_when_the_server_was_started_anew(world: World, tmp_path: Path) -> None:
     """Failed with sessions kept in the server: the client's was unknown, and each further call an error."""
     with socket.socket() as free:

@@ -129,6 +129,42 @@ def test_ctrl_c_and_sigterm_end_it_cleanly(world: World, number: signal.Signals)
         assert server.stderr.read() == ""
 
 
+def test_a_client_that_is_gone_ends_it_without_a_stack_trace(world: World) -> None:
+    """Failed while the broken pipe was an unexpected error with exit code 1."""
+    with process(world, "mcp") as server:
+        say(server, HELLO, READY)
+        assert hear(server)["id"] == 0
+        assert server.stdout is not None
+        assert server.stdin is not None
+        server.stdout.close()
+        say(server, call(1, "queue_status"))
+        server.stdin.close()
+        assert server.wait(timeout=10) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == ""
+
+
+def test_a_call_that_the_client_cancels_is_not_answered_and_holds_up_nothing(world: World) -> None:
+    world.graph.create_entities([{"name": "Ada"}])
+    with (
+        process(world, "mcp") as server,
+        world.graph_db.driver().session(database=world.graph_db.address.database) as session,
+    ):
+        say(server, HELLO, READY, call(1, "queue_status"))
+        assert [hear(server)["id"], hear(server)["id"]] == [0, 1]
+        held = session.begin_transaction()
+        held.run("MATCH (n:Entity {name: 'Ada'}) SET n.locked = true").consume()
+        say(server, call(2, "delete_entities", entityNames=["Ada"]))
+        say(server, request(3, "ping"))
+        assert hear(server)["id"] == 3
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        say(server, json.dumps(cancel), call(4, "queue_status"))
+        assert hear(server)["id"] == 4
+        held.commit()
+        say(server, call(5, "queue_status"))
+        assert hear(server)["id"] == 5
+
+
 def test_the_end_of_stdin_ends_it_at_once(world: World) -> None:
     with process(world, "mcp") as server:
         say(server, HELLO, READY, call(1, "queue_status"))

@@ -88,6 +88,27 @@ def test_an_entity_that_is_there_is_left_as_it_is(agent: Agent, world: World) ->
     assert world.graph.get_entity("Ada").properties["observations"] == ADA["observations"]
 
 
+def test_of_two_entries_with_one_name_the_first_counts(agent: Agent, world: World) -> None:
+    created = agent.answer("create_entities", entities=[ADA, {"name": "Ada", "observations": ["other"]}])
+    assert [each["name"] for each in created["entities"]] == ["Ada"]
+    assert len(created["jobs"]) == 1
+    assert world.graph.get_entity("Ada").properties["observations"] == ADA["observations"]
+    assert agent.answer("delete_entities", entityNames=["Ada", "Ada"])["deleted"] == ["Ada"]
+
+
+def test_a_thousand_entities_in_one_call(agent: Agent, world: World) -> None:
+    entities = [{"name": f"e{n}", "entityType": "thing", "observations": ["x" * 2_000]} for n in range(1_000)]
+    created = agent.answer("create_entities", entities=entities)
+    assert created["entities"] == entities
+    assert world.queue.status().pending == 1_000
+    refused = agent.refusal("create_entities", entities=[*entities, {"name": "one more"}])
+    assert "at most 1000" in refused
+    relations = [{"from": "e0", "to": f"e{n}", "relationType": "knows"} for n in range(1_000)]
+    assert len(agent.answer("create_relations", relations=relations)["relations"]) == 1_000
+    names = [f"e{n}" for n in range(1_000)]
+    assert len(agent.answer("delete_entities", entityNames=names)["deleted"]) == 1_000
+
+
 def test_further_properties_are_stored_and_the_librarys_own_are_refused(agent: Agent, world: World) -> None:
     agent.answer("create_entities", entities=[{"name": "Ada", "properties": {"born": 1815, "of note": True}}])
     found = world.graph.get_entity("Ada").properties
