@@ -11,6 +11,28 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+class FoundEntity(Answer):
+    """A hit. `score`: what hits are ordered by; `semantic`, `keyword`: that of each half, null: it did not find it."""
+
+    entity: str | int
+    score: float
+    semantic: float | None
+    keyword: float | None
+    found_by: list[str]
+    stale: bool
+    labels: list[str]
+    properties: dict[str, Any]
+
+
+class FoundEntities(Answer):
+    """`search_type`: how was searched; `fallback_reason`: why not as asked for, null: it was."""
+
+    search_type: Literal["semantic", "keyword", "hybrid"]
+    fallback_reason: str | None
+    coverage: dict[str, Any]
+    hits: list[FoundEntity]
+
+
 class QueuedJob(Answer):
     """What became of one entity. `job_id` is null where there is no job."""
 

@@ -6,18 +6,26 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
 from neo4j_queue.errors import ErrorCategory
+from neo4j_queue.graph.search_request import SearchMode
 from neo4j_queue.jobs import FailureReason
 
 # One transaction holds the locks of so many entities for about a second.
 MOST = 1_000
-# Of a search: more is a page of the graph, and fills an agent's context.
-MOST_HITS = 100
 LIMIT = 10
 
 
 def _list_in_text(value: object) -> object:
     """A list that a client sent as the text of a JSON array, as some do; anything else as it is."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
+    return _in_text(value, "[")
+
+
+def _map_in_text(value: object) -> object:
+    """The same of a JSON object."""
+    return _in_text(value, "{")
+
+
+def _in_text(value: object, begin: str) -> object:
+    if isinstance(value, str) and value.lstrip().startswith(begin):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
@@ -58,6 +66,37 @@ class Arguments(BaseModel):
 
 class NoArguments(BaseModel):
     """Some clients send an argument of their own where there is none to send."""
+
+
+class SearchEntities(Arguments):
+    """Of `search_entities`."""
+
+    query: Annotated[StrictStr, Field(description="What is looked for, in plain words.")]
+    limit: Annotated[Number, Field(ge=1, le=MOST, description="At most this many hits.")] = LIMIT
+    mode: Annotated[
+        SearchMode | None,
+        BeforeValidator(_lower),
+        Field(description="By meaning, by words, or both; missing: both, where they are there."),
+    ] = None
+    min_score: Annotated[float | None, Field(ge=0, le=1, description="The least score of a hit.")] = None
+    labels: Annotated[Texts, Field(description="Only entities that carry each of these labels.")] = []
+    where: Annotated[
+        dict[str, Any] | None,
+        BeforeValidator(_map_in_text),
+        Field(
+            description="Only entities with these values in these properties; null: without such a property."
+        ),
+    ] = None
+    changed_since: Annotated[
+        StrictStr | None,
+        Field(
+            description="Only entities embedded at this time (ISO 8601) or later, or changed and not yet embedded."
+        ),
+    ] = None
+    strict: Annotated[
+        bool, Field(description="Fail where a half cannot answer, instead of falling back to the other.")
+    ] = False
+    lucene: Annotated[bool, Field(description="The query is Lucene syntax, not plain words.")] = False
 
 
 class ForceGenerateEmbedding(Arguments):

@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from neo4j_queue.checks import fingerprint, in_force
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.mcp_server.calls import Aside
+from neo4j_queue.graph.in_time import InTime
+from neo4j_queue.mcp_server.calls import AT_ONCE, GRAPH
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.schema import unprepared
 from neo4j_queue.schema.jobs import JOBS_SCHEMA_VERSION, version
@@ -35,13 +37,16 @@ class Broker:
 
 @dataclass(slots=True)
 class Backend:
-    """Everything behind the tools. Used by many threads at once; opens nothing before the first call."""
+    """Everything behind the tools. Used by many threads at once; opens nothing before the first call.
+
+    `in_time`: asks the graph for what an answer can do without.
+    """
 
     settings: Settings
     graph: EntityGraph
     queue: EmbedQueue
     broker: Broker
-    aside: Aside = field(default_factory=Aside)
+    in_time: InTime = field(default_factory=partial(InTime, GRAPH, most_late=AT_ONCE))
     clock: Callable[[], float] = time.monotonic
     _schema_seen_at: float = field(default=float("-inf"), init=False)
     _settings_seen_at: float = field(default=float("-inf"), init=False)

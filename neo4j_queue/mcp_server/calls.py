@@ -9,7 +9,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -25,8 +24,6 @@ GRAPH, JOBS, BROKER = "the graph database", "the jobs database", "the broker"
 
 # As the command line: a database that answers at all has answered long before, and clients give up after a minute.
 ANSWER_WITHIN_S = 20.0
-# Of what an answer can do without.
-ASIDE_WITHIN_S = 5.0
 # Calls of one tool at the same time. Five tools ask the jobs database, and the driver has a hundred connections.
 AT_ONCE = 16
 
@@ -49,35 +46,6 @@ class Call:
             raise TemporarilyUnavailable("the call has ended")
         self.asks = asks
         return work(*args, **kwargs)
-
-
-class Aside:
-    """Asks for what an answer can do without: briefly, and not at all while `AT_ONCE` earlier ones still wait."""
-
-    def __init__(self, within_s: float = ASIDE_WITHIN_S) -> None:
-        self.within_s = within_s
-        self._waiting = threading.BoundedSemaphore(AT_ONCE)
-
-    def ask(self, asks: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns or raises. Raises `TemporarilyUnavailable` when there is no answer in time."""
-        late = TemporarilyUnavailable(f"{asks} gave no answer within {self.within_s:.0f} s")
-        if not self._waiting.acquire(blocking=False):
-            raise late
-        answer: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                answer.set_result(work(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                answer.set_exception(error)
-            finally:
-                self._waiting.release()
-
-        threading.Thread(target=run, name=asks, daemon=True).start()
-        try:
-            return answer.result(self.within_s)
-        except TimeoutError:
-            raise late from None
 
 
 class Calls:

@@ -1,5 +1,6 @@
 """The tools that show and steer the queue."""
 
+from functools import partial
 from typing import Any
 
 from neo4j.exceptions import DriverError, Neo4jError
@@ -14,6 +15,9 @@ from neo4j_queue.mcp_server.tool import Tool
 from neo4j_queue.queue import outlook
 from neo4j_queue.reconcile import status
 from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
+
+# The coverage of a small graph is counted in a tenth of a second; without it the answer is still one.
+COVERAGE_WITHIN_S = 5.0
 
 
 def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
@@ -30,7 +34,8 @@ def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) ->
 def _coverage(backend: Backend, unfinished: int) -> tuple[KnownCoverage | None, str | None]:
     """None, and why, while the graph does not answer: the queue is of interest just then."""
     try:
-        return backend.aside.ask(GRAPH, known_coverage, backend.graph, backend.queue, unfinished), None
+        known = partial(known_coverage, backend.graph, backend.queue, unfinished)
+        return backend.in_time(known, COVERAGE_WITHIN_S), None
     except TemporarilyUnavailable as error:
         return None, str(error)
     except (Neo4jError, DriverError) as error:

@@ -11,7 +11,7 @@ from mcp.server import Server, ServerRequestContext
 from pydantic import BaseModel
 
 from neo4j_queue.errors import TemporarilyUnavailable
-from neo4j_queue.mcp_server import embedding_tools, graph_tools, queue_tools, refusals
+from neo4j_queue.mcp_server import embedding_tools, graph_tools, queue_tools, refusals, search_tool
 from neo4j_queue.mcp_server.backend import Backend
 from neo4j_queue.mcp_server.calls import Call, Calls
 from neo4j_queue.mcp_server.tool import Tool
@@ -20,9 +20,9 @@ NAME = "neo4j-queue"
 INSTRUCTIONS = (
     "A knowledge graph in Neo4j whose entities get vectors by themselves. Entities have a name, a type and "
     "observations; relations are directed. Vectors are made in the background, a moment after an entity was created or "
-    "changed: queue_status says how far that is."
+    "changed: queue_status says how far that is. Look with search_entities before you create what may be there."
 )
-TOOLS = (*embedding_tools.TOOLS, *graph_tools.TOOLS, *queue_tools.TOOLS)
+TOOLS = (*search_tool.TOOLS, *graph_tools.TOOLS, *embedding_tools.TOOLS, *queue_tools.TOOLS)
 # Of a call that changes something and got no answer in time.
 PERHAPS_DONE = "; what was asked for may have been done all the same, or be done yet"
 

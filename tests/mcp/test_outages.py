@@ -29,6 +29,7 @@ NEEDS_GRAPH = {
     "force_generate_embedding": {"entity_name": "Ada"},
     "get_entities_without_embeddings": {},
     "explain_entity": {"entity_name": "Ada"},
+    "search_entities": {"query": "who wrote a program"},
 }
 NEEDS_JOBS = {
     "force_generate_embedding": {"entity_name": "Ada"},
@@ -106,9 +107,10 @@ def test_a_frozen_graph_hangs_no_call_and_is_used_again_when_it_is_back(
         wait(futures, timeout=BOUND_S)
         said = [reason(future.result(timeout=0)) for future in futures]
         assert time.monotonic() - began < BOUND_S
-        assert all("gave no answer within 20 s" in line for line in said), said
+        assert all("gave no answer within" in line for line in said), said
         # Of what would have written, nothing is certain.
-        assert sum("may have been done all the same" in line for line in said) == len(said) - 2
+        writing = [tool for tool in NEEDS_GRAPH if not tool.startswith(("get", "explain", "search"))]
+        assert sum("may have been done all the same" in line for line in said) == len(writing)
     again = wait_until(
         lambda: agent.answer("force_generate_embedding", limit=1), within_s=BOUND_S, what="it answers again"
     )

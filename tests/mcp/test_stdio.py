@@ -177,7 +177,7 @@ def test_the_end_of_stdin_ends_it_at_once(world: World) -> None:
 
 
 def test_a_frozen_database_does_not_keep_it_from_ending(world: World, services: LocalServices) -> None:
-    """Guard: daemon threads and `Backend.close`. With anyio's own threads the interpreter waits for the driver."""
+    """Guard: `os._exit` in `_end_on_signal`. An orderly exit waits for the thread that reads stdin."""
     pid = services.graph.pid
     assert pid is not None
     with process(world, "mcp") as server:
@@ -191,6 +191,27 @@ def test_a_frozen_database_does_not_keep_it_from_ending(world: World, services: 
             server.send_signal(signal.SIGTERM)
             assert server.wait(timeout=10) == 0
             assert time.monotonic() - began < CLOSES_WITHIN_S
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_the_end_of_stdin_ends_it_in_bounded_time_before_a_frozen_database(
+    world: World, services: LocalServices
+) -> None:
+    """Guard: the daemon threads of `Calls`. With others the interpreter waits until the driver gives up."""
+    pid = services.graph.pid
+    assert pid is not None
+    with process(world, "mcp") as server:
+        say(server, HELLO, READY, call(1, "create_entities", entities=[{"name": "Ada"}]))
+        assert [hear(server)["id"], hear(server)["id"]] == [0, 1]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            say(server, call(2, "delete_entities", entityNames=["Ada"]))
+            assert server.stdin is not None
+            server.stdin.close()
+            # The call is answered first, which takes 20 s.
+            assert server.wait(timeout=30) == 0
+            assert "gave no answer" in hear(server)["result"]["content"][0]["text"]
         finally:
             os.kill(pid, signal.SIGCONT)
 

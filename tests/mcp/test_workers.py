@@ -39,7 +39,7 @@ def embedded(pipeline: Pipeline, count: int) -> None:
 
 
 def test_every_act_of_an_agent_is_followed_by_the_vectors(pipeline: Pipeline, agent: Agent) -> None:
-    """Failed without the nudge after `force_generate_embedding` and `retry_failed`, and with a graph that only queues."""
+    """Failed without the nudge after `force_generate_embedding`, and with a graph that only queues."""
     agent.answer("create_entities", entities=[{"name": "Ada", "observations": ["x"]}, {"name": "Bob"}])
     embedded(pipeline, 2)
     assert agent.answer("explain_entity", entity_name="Ada")["reason"] == "fresh"
