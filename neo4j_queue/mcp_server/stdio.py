@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 from mcp.server import Server
@@ -17,9 +17,9 @@ HAND_OVER_S = 0.1
 
 
 async def serve(server: Server[Any], calls: Calls, close: Callable[[], None]) -> None:
-    """Serves until stdin is closed: calls that were sent before are still answered. `close` is called at the end.
+    """Serves until stdin is closed, Ctrl-C or SIGTERM, then calls `close` and ends the process with exit code 0.
 
-    Ctrl-C and SIGTERM end the process with exit code 0, after `close`.
+    Calls that were sent before stdin was closed are still answered.
     """
     async with anyio.create_task_group() as group:
         group.start_soon(_end_on_signal, close)
@@ -27,8 +27,7 @@ async def serve(server: Server[Any], calls: Calls, close: Callable[[], None]) ->
             sender, relayed = anyio.create_memory_object_stream[SessionMessage | Exception]()
             group.start_soon(_relay, requests, sender, calls)
             await server.run(relayed, answers, server.create_initialization_options())
-        close()
-        group.cancel_scope.cancel()
+        _end(close)
 
 
 async def _relay(requests: Any, sender: Any, calls: Calls) -> None:
@@ -45,6 +44,11 @@ async def _relay(requests: Any, sender: Any, calls: Calls) -> None:
 async def _end_on_signal(close: Callable[[], None]) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
-            close()
-            # A thread waits for the next line of stdin, and nothing can wake it: an orderly exit would wait for it.
-            os._exit(0)
+            _end(close)
+
+
+def _end(close: Callable[[], None]) -> NoReturn:
+    close()
+    # After a signal a thread still waits for the next line of stdin, and nothing can wake it. And an interpreter that
+    # takes itself apart needs a second, of the two that clients give to a server.
+    os._exit(0)
