@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import drain, edits, latency, provider, queue, search, sweep, triggers
+from benchmarks import drain, edits, latency, load, provider, queue, search, sweep, triggers
 from benchmarks.options import Options
 from benchmarks.report import console
 from benchmarks.stage import open_stage
@@ -17,6 +17,7 @@ PARTS = (
     *drain.PARTS,
     *latency.PARTS,
     *edits.PARTS,
+    *load.PARTS,
     *provider.PARTS,
     *search.PARTS,
     *sweep.PARTS,
@@ -32,6 +33,7 @@ class Name(StrEnum):
     DRAIN = "drain"
     LATENCY = "latency"
     EDITS = "edits"
+    LOAD = "load"
     PROVIDER = "provider"
     SEARCH = "search"
     SWEEP = "sweep"
@@ -43,6 +45,7 @@ RUN = {
     Name.DRAIN: drain.run,
     Name.LATENCY: latency.run,
     Name.EDITS: edits.run,
+    Name.LOAD: load.run,
     Name.PROVIDER: provider.run,
     Name.SEARCH: search.run,
     Name.SWEEP: sweep.run,

@@ -47,7 +47,7 @@ class Corpus:
         # The index on the key: without it the cost of each page grows with the number of entities.
         self.stage.prepare_graph(self.graph.database, self.settings)
         for first in range(0, self.count, PAGE):
-            self.graph.create_entities(_entity(n) for n in range(first, min(first + PAGE, self.count)))
+            self.graph.create_entities(entity(n) for n in range(first, min(first + PAGE, self.count)))
         self.reset()
         for page in pages([f"entity-{n:06}" for n in range(self.count)], PAGE):
             self.texts += self.graph.read_texts(page)
@@ -88,7 +88,8 @@ def pages(items: Sequence[T], size: int) -> Iterator[list[T]]:
         yield list(items[first : first + size])
 
 
-def _entity(n: int) -> EntityInput:
+def entity(n: int) -> EntityInput:
+    """The n-th entity: its name, type and two observations."""
     observations = [
         f"Item {n} of a catalogue that is never read, written to be as long as an observation of an agent is.",
         f"It was seen in room {n % 97} on shelf {n % 31}, between a lamp and a book about the number {n * 7919}.",

@@ -1,12 +1,10 @@
 """The demo from start to finish: services, schema, workers, entities, vectors, answers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from textwrap import shorten
-from typing import TypeVar
 
 from neo4j_queue import schema
 from neo4j_queue.demo import GRAPH_PORT, JOBS_PORT, REDIS_PORT, corpus, environment
@@ -18,6 +16,7 @@ from neo4j_queue.errors import Neo4jQueueError, SettingsError
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityInput
 from neo4j_queue.interruption import terminable
+from neo4j_queue.jobs import PRIORITY_DEFAULT
 from neo4j_queue.local_services import LocalServices, Report, ServicesConfig
 from neo4j_queue.local_services.config import data_directory
 from neo4j_queue.queue import EmbedQueue
@@ -25,8 +24,6 @@ from neo4j_queue.reconcile.sweep import sweep
 
 QUESTIONS = ("compress a file", "parse command line options", "wait for several threads")
 ANSWERS = 5
-# One transaction each: large enough to be quick, small enough that the bar moves.
-PAGE = 500
 # The first sweep finds what loading left, a second one only what is changed meanwhile.
 SWEEPS = 3
 # A line of a terminal: score, name and the first words of what is said of it.
@@ -54,7 +51,6 @@ Say = Callable[[str], None]
 Advance = Callable[[int, int | None], None]
 Progress = Callable[[str], AbstractContextManager[Advance]]
 News = Callable[[], AbstractContextManager[Report]]
-T = TypeVar("T")
 
 
 class DemoFailedError(Neo4jQueueError):
@@ -158,15 +154,13 @@ def _prepare(graph: EntityGraph, queue: EmbedQueue, settings: environment.DemoSe
 def _load(library: corpus.Corpus, graph: EntityGraph, progress: Progress) -> None:
     """Writes entities (each with its outbox mark and its job) and relations; what is there stays as it is."""
     with progress("loading entities and relations") as advance:
-        done, total = 0, len(library.entries) + len(library.relations)
-        for entries in _pages(library.entries):
-            graph.create_entities(EntityInput(e.name, e.entity_type, e.observations) for e in entries)
-            done += len(entries)
-            advance(done, total)
-        for relations in _pages(library.relations):
-            graph.create_relations((container, "CONTAINS", contained) for container, contained in relations)
-            done += len(relations)
-            advance(done, total)
+        total = len(library.entries) + len(library.relations)
+        entities = (EntityInput(e.name, e.entity_type, e.observations) for e in library.entries)
+        loaded = graph.load_entities(
+            entities, priority=PRIORITY_DEFAULT, progress=lambda so_far: advance(so_far.entries, total)
+        )
+        relations = ((container, "CONTAINS", contained) for container, contained in library.relations)
+        graph.load_relations(relations, progress=lambda done: advance(loaded.entries + done, total))
 
 
 def _drain(watch: Watch, graph: EntityGraph, queue: EmbedQueue, advance: Advance, say: Say) -> float:
@@ -223,9 +217,3 @@ def _hint(options: Options, say: Say) -> None:
         say(f"\nThe services are stopped, their data is in {directory}. Start them again: neo4j-queue demo")
         return
     say(HINT.format(shell_file=options.shell_file, directory=directory))
-
-
-def _pages(items: Sequence[T]) -> Iterator[list[T]]:
-    rest = iter(items)
-    while page := list(islice(rest, PAGE)):
-        yield page

@@ -37,6 +37,14 @@ def checked_key(value: Any, key: str) -> Key:
         return value
     if not isinstance(value, str) or not value:
         raise ValueError(f"an entity needs a text or a whole number in `{key}`, not {_shown(value)}")
+    if not any(character.isprintable() and not character.isspace() for character in value):
+        raise ValueError(
+            f"the `{key}` {_shown(value)} is blank: commands and tasks could not name such an entity"
+        )
+    if "\0" in value:
+        raise ValueError(
+            f"the `{key}` {_shown(value)} holds a nul character, which no command line can pass on"
+        )
     if not is_well_formed(value):
         raise ValueError(f"the `{key}` {_shown(value)} holds half of a character, which cannot be stored")
     size = len(value.encode())
@@ -112,6 +120,15 @@ def _unstorable(value: Any) -> str | None:
     if len(kinds) > 1 and kinds != {int, float}:
         return f"is a list of several kinds ({', '.join(sorted(kind.__name__ for kind in kinds))})"
     return None
+
+
+def checked_relation(given: Relation | tuple[str | int, str, str | int]) -> Relation:
+    """What is given as a relation. Raises ValueError for what is none."""
+    if isinstance(given, Relation):
+        return given
+    if isinstance(given, list | tuple) and len(given) == 3:
+        return Relation(*given)
+    raise ValueError(f"a relation is a Relation or (source, type, target), not {_shown(given)}")
 
 
 def check_type(relation: Relation) -> None:

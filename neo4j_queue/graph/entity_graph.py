@@ -18,9 +18,11 @@ from neo4j_queue.graph.accepted import (
     checked_key,
     checked_name,
     checked_observations,
+    checked_relation,
 )
 from neo4j_queue.graph.answer import Hit, SearchAnswer
 from neo4j_queue.graph.booking import BookQuery
+from neo4j_queue.graph.bulk_load import Loaded, Progress, load, pages
 from neo4j_queue.graph.entities import (
     Change,
     Coverage,
@@ -31,15 +33,15 @@ from neo4j_queue.graph.entities import (
     Relation,
     VectorWrite,
 )
-from neo4j_queue.graph.entity_writes import EntityWrites
-from neo4j_queue.graph.keys import Key, keys_of
+from neo4j_queue.graph.entity_writes import Created, EntityWrites
+from neo4j_queue.graph.keys import keys_of
 from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.graph.query_embedder import EmbedQuery, QueryEmbedder
 from neo4j_queue.graph.search import Search
 from neo4j_queue.graph.search_indexes import WantedIndexes
 from neo4j_queue.graph.search_request import SearchMode, SearchRequest
 from neo4j_queue.graph.vectors import PAGE
-from neo4j_queue.jobs import PRIORITY_DEFAULT
+from neo4j_queue.jobs import PRIORITY_BACKFILL, PRIORITY_DEFAULT
 from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty, text_index_name
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import TextRecipe
@@ -53,6 +55,7 @@ __all__ = [
     "EntityResult",
     "EntityText",
     "Hit",
+    "Loaded",
     "Relation",
     "SearchAnswer",
     "VectorWrite",
@@ -161,16 +164,45 @@ class EntityGraph(EntityWrites):
         A mapping holds the properties as they are stored, the key among them; a None removes a property. Two
         entries of one key are merged, the later one wins. A soft-deleted entity comes back. Returns one result
         for each entry, in their order. Raises ValueError for an entry without a key or with a property that is
-        this library's own.
+        this library's own. For more than some thousands of them there is `load_entities`.
         """
-        entries = [self._entry(entity) for entity in entities]
-        merged: dict[str, dict[str, Any]] = {}
-        keys: dict[str, Key] = {}
-        for key, properties in entries:
-            keys.setdefault(str(key), key)
-            merged.setdefault(str(key), {}).update(properties)
-        written = self._change(lambda tx: self._upsert(tx, keys, merged), priority)
-        return [written[str(key)] for key, _ in entries]
+        results, _ = self._handed_over_in_order(self._create(entities), priority)
+        return results
+
+    def load_entities(
+        self,
+        entities: Iterable[EntityInput | Mapping[str, Any]],
+        *,
+        priority: int = PRIORITY_BACKFILL,
+        progress: Progress = lambda _: None,
+    ) -> Loaded:
+        """Creates or merges any number of entities as `create_entities` does, a page of them in each transaction.
+
+        `entities` may be a generator: about two pages of it are in memory (1,000 entries each, or four million
+        characters). `progress` is called after each page with what is done so far. Raises ValueError for a wrong
+        entry; the pages before it are written, and a note of the error says how many entries these are.
+        """
+
+        def hand_over(written: Created) -> tuple[list[EntityResult], int]:
+            return self._handed_over_in_order(written, priority)
+
+        return load(entities, self._create, hand_over, progress)
+
+    def load_relations(
+        self,
+        relations: Iterable[Relation | tuple[str | int, str, str | int]],
+        *,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> int:
+        """Relates any number of entities as `create_relations` does, a page in each transaction; returns how many were
+        given. `progress` is called after each page with the number so far.
+        """
+        done = 0
+        for page in pages(relations):
+            self.create_relations(page)
+            done += len(page)
+            progress(done)
+        return done
 
     def update_entity(
         self, name: str | int, properties: Mapping[str, Any], *, priority: int = PRIORITY_DEFAULT
@@ -255,7 +287,7 @@ class EntityGraph(EntityWrites):
         Raises EntityNotFound when an end of any of them is not there, and ValueError for a type that the server
         cannot hold; then none is created. Any other text is a type, whatever it looks like.
         """
-        given = [each if isinstance(each, Relation) else Relation(*each) for each in relations]
+        given = [checked_relation(each) for each in relations]
         for each in given:
             check_type(each)
         wanted = [Relation(checked_name(each.source), each.type, checked_name(each.target)) for each in given]

@@ -1,9 +1,9 @@
 """The writing side of the graph: one transaction for each change, and the hand-over of what needs a vector."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from neo4j import ManagedTransaction
 
@@ -35,6 +35,16 @@ ROUNDS = 5
 log = get_logger()
 
 T = TypeVar("T")
+
+
+Written = list[tuple[EntityText, Change]]
+
+
+class Created(NamedTuple):
+    """Entities that are written: the names of the entries in their order, and what was done."""
+
+    names: list[str]
+    written: Written
 
 
 class EntityWrites(EntityVectors):
@@ -74,13 +84,35 @@ class EntityWrites(EntityVectors):
         self, work: Callable[[ManagedTransaction], list[Row]], priority: int
     ) -> dict[str, EntityResult]:
         """Runs a change, settles the outbox in the same transaction, and hands over after the commit."""
+        return self._handed_over(self._changed(work), priority)
+
+    def _changed(self, work: Callable[[ManagedTransaction], list[Row]]) -> Written:
+        """What a change has done, which is committed; nothing is handed over yet."""
         for _ in range(ROUNDS):
             try:
-                written = self.database.transaction(lambda tx: self._settle(tx, work(tx)))
+                return self.database.transaction(lambda tx: self._settle(tx, work(tx)))
             except _Vanished:
                 continue
-            return self._handed_over(written, priority)
         raise TimeoutError("an entity was deleted each time while it was being written")
+
+    def _create(self, entities: Iterable[EntityInput | Mapping[str, Any]]) -> Created:
+        """Creates entities, or merges properties into those that are there, in one transaction."""
+        merged: dict[str, dict[str, Any]] = {}
+        keys: dict[str, Key] = {}
+        names: list[str] = []
+        for entity in entities:
+            key, properties = self._entry(entity)
+            names.append(uid := str(key))
+            keys.setdefault(uid, key)
+            merged.setdefault(uid, {}).update(properties)
+        return Created(names, self._changed(lambda tx: self._upsert(tx, keys, merged)))
+
+    def _handed_over_in_order(self, created: Created, priority: int) -> tuple[list[EntityResult], int]:
+        """The results in the order of the entries, and how many jobs the queue did not take in time."""
+        results = self._handed_over(created.written, priority)
+        stale = {text.uid for text, _ in created.written if not text.fresh}
+        deferred = sum(results[uid].job is None for uid in stale)
+        return [results[uid] for uid in created.names], deferred
 
     def _upsert(
         self, tx: ManagedTransaction, keys: Mapping[str, Key], changes: Mapping[str, Any]
@@ -112,7 +144,7 @@ class EntityWrites(EntityVectors):
         self._has_texts = kinds["texts"]
         return stored
 
-    def _settle(self, tx: ManagedTransaction, written: list[Row]) -> list[tuple[EntityText, Change]]:
+    def _settle(self, tx: ManagedTransaction, written: list[Row]) -> Written:
         """Marks what needs a vector and unmarks what has its vector again."""
         if any(row["key"] is None for row in written):
             raise _Vanished

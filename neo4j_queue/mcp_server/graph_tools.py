@@ -20,7 +20,7 @@ def create_entities(backend: Backend, given: arguments.CreateEntities, call: Cal
     there = _there(backend, wanted, call)
     new = {key: entity for key, entity in wanted.items() if key not in there}
     inputs = [
-        EntityInput(key, each.entityType, each.observations, each.properties) for key, each in new.items()
+        EntityInput(each.name, each.entityType, each.observations, each.properties) for each in new.values()
     ]
     written = call.of(GRAPH, backend.graph.create_entities, inputs) if inputs else []
     return {

@@ -30,7 +30,7 @@ HALF = "half \ud83d of it"
         pytest.param({"name": "a", "p\0": 1}, "entity 'a': 'p", id="nul in a name"),
         pytest.param({"name": "x" * 10_000}, "has 10,000 bytes, more than the 8,000", id="long key"),
         pytest.param({"name": "é" * 4_001}, "has 8,002 bytes", id="long in bytes"),
-        pytest.param({"name": 7}, "needs a text in `name`, not 7", id="number"),
+        pytest.param({"name": 7.5}, "needs a text or a whole number in `name`, not 7.5", id="number"),
         pytest.param({"name": "a", "embedding": []}, "entity 'a': written by the vector write", id="ours"),
     ],
 )
