@@ -76,6 +76,11 @@ def statement(name: str, /, **identifiers: str | tuple[str, ...]) -> str:
     return prefix + _PLACEHOLDER.sub(lambda found: _quoted(identifiers[found[1].lower()]), body)
 
 
+def planned_anew(query: str) -> str:
+    """The same statement, for which the server makes a new plan: by the sizes that it knows now."""
+    return query.replace("\n", " replan=force\n", 1)
+
+
 def _takes_locks(text: str) -> bool:
     """True if the header names locks of nodes: `none …` and `schema` are no such."""
     named = _LOCKS.search(text)

@@ -17,6 +17,8 @@ from neo4j_queue.graph.entities import Change, EntityInput, EntityResult
 PAGE_ENTRIES = 1_000
 # Of the texts of one page: a few times that is what the transaction takes of the server's memory.
 PAGE_CHARACTERS = 4_000_000
+# Of the first page of relations: the server plans by what is committed, and without any relation it plans badly.
+FIRST_RELATIONS = 100
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -103,17 +105,21 @@ def load(
 
 
 def pages(
-    items: Iterable[T], entries: int = PAGE_ENTRIES, characters: int = PAGE_CHARACTERS
+    items: Iterable[T],
+    entries: int = PAGE_ENTRIES,
+    characters: int = PAGE_CHARACTERS,
+    *,
+    first: int | None = None,
 ) -> Iterator[list[T]]:
-    """The items in lists that are bounded by their number and by the size of their texts."""
+    """The items in lists that are bounded by their number (that of the `first` one) and by the size of their texts."""
     page: list[T] = []
-    size = 0
+    size, most = 0, first or entries
     for item in items:
         page.append(item)
         size += _characters(item)
-        if len(page) >= entries or size >= characters:
+        if len(page) >= most or size >= characters:
             yield page
-            page, size = [], 0
+            page, size, most = [], 0, entries
     if page:
         yield page
 

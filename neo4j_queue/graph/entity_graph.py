@@ -14,15 +14,13 @@ from neo4j_queue.embedders import describe
 from neo4j_queue.errors import KeyTaken
 from neo4j_queue.graph.accepted import (
     check_properties,
-    check_type,
     checked_key,
     checked_name,
     checked_observations,
-    checked_relation,
 )
 from neo4j_queue.graph.answer import Hit, SearchAnswer
 from neo4j_queue.graph.booking import BookQuery
-from neo4j_queue.graph.bulk_load import Loaded, Progress, load, pages
+from neo4j_queue.graph.bulk_load import FIRST_RELATIONS, Loaded, Progress, load, pages
 from neo4j_queue.graph.entities import (
     Change,
     Coverage,
@@ -197,9 +195,10 @@ class EntityGraph(EntityWrites):
         """Relates any number of entities as `create_relations` does, a page in each transaction; returns how many were
         given. `progress` is called after each page with the number so far.
         """
-        done = 0
-        for page in pages(relations):
-            self.create_relations(page)
+        done, few = 0, True
+        for page in pages(relations, first=FIRST_RELATIONS):
+            few = few and self._has_few_relations()
+            self._create_relations(page, plan_anew=few)
             done += len(page)
             progress(done)
         return done
@@ -287,14 +286,7 @@ class EntityGraph(EntityWrites):
         Raises EntityNotFound when an end of any of them is not there, and ValueError for a type that the server
         cannot hold; then none is created. Any other text is a type, whatever it looks like.
         """
-        given = [checked_relation(each) for each in relations]
-        for each in given:
-            check_type(each)
-        wanted = [Relation(checked_name(each.source), each.type, checked_name(each.target)) for each in given]
-        # The order is the lock order, as of `_merge`.
-        wanted.sort(key=lambda each: (each.source, each.target, each.type))
-        with self._explained():
-            self.database.transaction(lambda tx: self._relate(tx, wanted))
+        self._create_relations(relations)
 
     def get_entity(self, name: str | int) -> Entity:
         """A current entity, without its vector. Raises EntityNotFound."""

@@ -7,9 +7,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from neo4j import ManagedTransaction
 
+from neo4j_queue.cypher import planned_anew
 from neo4j_queue.database import Bulk, Database, Row, packed, rows
 from neo4j_queue.errors import EntityNotFound
-from neo4j_queue.graph.accepted import check_properties, checked_key
+from neo4j_queue.graph.accepted import (
+    check_properties,
+    check_type,
+    checked_key,
+    checked_name,
+    checked_relation,
+)
 from neo4j_queue.graph.entities import Change, EntityInput, EntityResult, EntityText, Relation
 from neo4j_queue.graph.keys import (
     SAMPLE_OF_NUMBERS,
@@ -31,6 +38,10 @@ from neo4j_queue.text import TextRecipe, observations_of
 # An entity was deleted while its re-creation waited for the lock: the next round creates it anew. After so many rounds
 # another program deletes it in a loop.
 ROUNDS = 5
+
+# While a server has fewer relations than this, it may plan to look through all of them for each that is to be made, and
+# it keeps such a plan for some seconds: long enough to make a load of them take minutes.
+FEW_RELATIONS = 10_000
 
 log = get_logger()
 
@@ -197,7 +208,24 @@ class EntityWrites(EntityVectors):
             self._change(work, PRIORITY_DEFAULT)
         return chosen
 
-    def _relate(self, tx: ManagedTransaction, relations: Sequence[Relation]) -> None:
+    def _create_relations(self, relations: Iterable[Any], *, plan_anew: bool = False) -> None:
+        """Relates entities in one transaction."""
+        given = [checked_relation(each) for each in relations]
+        for each in given:
+            check_type(each)
+        wanted = [Relation(checked_name(each.source), each.type, checked_name(each.target)) for each in given]
+        # The order is the lock order, as of `_upsert`.
+        wanted.sort(key=lambda each: (each.source, each.target, each.type))
+        query = self._statement("relate")
+        if plan_anew:
+            query = planned_anew(query)
+        with self._explained():
+            self.database.transaction(lambda tx: self._relate(tx, query, wanted))
+
+    def _has_few_relations(self) -> bool:
+        return bool(self.database.read(self._statement("relations"))[0]["relations"] < FEW_RELATIONS)
+
+    def _relate(self, tx: ManagedTransaction, query: str, relations: Sequence[Relation]) -> None:
         batch = Bulk(
             {
                 "at": at,
@@ -207,7 +235,7 @@ class EntityWrites(EntityVectors):
             }
             for at, each in enumerate(relations)
         )
-        done = {row["at"] for row in rows(tx, self._statement("relate"), rows=batch)}
+        done = {row["at"] for row in rows(tx, query, rows=batch)}
         for at, each in enumerate(relations):
             if at not in done:
                 source, target = str(each.source), str(each.target)

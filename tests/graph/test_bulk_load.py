@@ -124,7 +124,7 @@ def test_relations_are_loaded_in_pages(graph: EntityGraph, graph_db: Database) -
     seen: list[int] = []
     wanted = ((f"e{n:06}", "NEXT", f"e{n + 1:06}") for n in range(COUNT - 1))
     assert graph.load_relations(wanted, progress=seen.append) == COUNT - 1
-    assert seen == [PAGE_ENTRIES, 2 * PAGE_ENTRIES, COUNT - 1]
+    assert seen == [100, 100 + PAGE_ENTRIES, 100 + 2 * PAGE_ENTRIES, COUNT - 1]
     assert graph_db.read("MATCH ()-[r:NEXT]->() RETURN count(r) AS found")[0]["found"] == COUNT - 1
     with pytest.raises(EntityNotFound, match="nobody"):
         graph.load_relations([("e000001", "NEXT", "nobody")])

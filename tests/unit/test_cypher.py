@@ -42,7 +42,7 @@ def test_any_other_name_stands_between_back_ticks(name: str, quoted: str) -> Non
 
 def test_a_name_that_looks_like_a_placeholder_stays_a_name() -> None:
     """Seen failing with placeholders filled one after the other: the key ended the quotes of the label."""
-    assert "(n:`A__KEY__`)\nWHERE n.`B__LABEL__` IN $keys" in statement(
+    assert "(n:`A__KEY__`)\nWHERE n.`B__LABEL__` IN [$keys[0], $keys[1]]" in statement(
         "graph/delete", label="A__KEY__", key="B__LABEL__"
     )
 

@@ -2,6 +2,6 @@
 // parameters: keys
 // rows:       one: found
 // locks:      none
-MATCH (n:__LABEL__) WHERE n.__KEY__ IN $keys
+MATCH (n:__LABEL__) WHERE n.__KEY__ IN [$keys[0], $keys[1]]
 WITH n LIMIT 1
 RETURN count(n) > 0 AS found

@@ -4,5 +4,5 @@
 // locks:      none
 MATCH (n:__LABEL__)
 WITH n LIMIT $most
-WHERE n.__KEY__ IN $keys
+WHERE n.__KEY__ IN [$keys[0], $keys[1]]
 RETURN count(n) > 0 AS found

@@ -10,6 +10,6 @@ RETURN EXISTS { MATCH (n:__LABEL__) WHERE n.__KEY__ > '' } AS texts,
   } AS numbers,
   COLLECT {
     UNWIND $names AS keys
-    MATCH (n:__LABEL__) WHERE n.__KEY__ IN keys
+    MATCH (n:__LABEL__) WHERE n.__KEY__ IN [keys[0], keys[1]]
     RETURN n.__KEY__
   } AS there

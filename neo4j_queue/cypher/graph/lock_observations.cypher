@@ -3,9 +3,9 @@
 // rows:       observations (as stored); none when the entity is not there
 // locks:      the entity, by the write of `_lock`
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN $keys
+WHERE n.__KEY__ IN [$keys[0], $keys[1]]
 SET n._lock = true
 REMOVE n._lock
 WITH n
-WHERE n.__KEY__ IN $keys AND n.__DELETED__ IS NULL
+WHERE n.__KEY__ IN [$keys[0], $keys[1]] AND n.__DELETED__ IS NULL
 RETURN n.observations AS observations

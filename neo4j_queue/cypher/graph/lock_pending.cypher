@@ -4,11 +4,11 @@
 // locks:      entities in the order of `names`, by the write of `_lock`
 UNWIND $names AS keys
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN keys AND n:EmbedPending
+WHERE n.__KEY__ IN [keys[0], keys[1]] AND n:EmbedPending
 SET n._lock = true
 REMOVE n._lock
 WITH keys, n
-WHERE n.__KEY__ IN keys AND n:EmbedPending
+WHERE n.__KEY__ IN [keys[0], keys[1]] AND n:EmbedPending
 WITH n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
   THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
 RETURN collect({node: elementId(n), key: n.__KEY__, source: [name IN $properties | n[name]], width: width,

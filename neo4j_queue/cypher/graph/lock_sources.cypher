@@ -4,9 +4,9 @@
 // locks:      entities in the order of `names`, by the write of `_lock`
 UNWIND $names AS keys
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN keys
+WHERE n.__KEY__ IN [keys[0], keys[1]]
 SET n._lock = true
 REMOVE n._lock
 WITH keys, n
-WHERE n.__KEY__ IN keys AND n.__DELETED__ IS NULL
+WHERE n.__KEY__ IN [keys[0], keys[1]] AND n.__DELETED__ IS NULL
 RETURN collect({node: elementId(n), uid: keys[0], source: [name IN $properties | n[name]]}) AS rows

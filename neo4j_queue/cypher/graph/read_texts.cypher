@@ -5,7 +5,7 @@
 // locks:      none
 UNWIND $names AS keys
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN keys
+WHERE n.__KEY__ IN [keys[0], keys[1]]
 WITH n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
   THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
 RETURN collect({key: n.__KEY__, source: [name IN $properties | n[name]], width: width, hash: n.__VECTOR_HASH__,

@@ -6,7 +6,7 @@
 // locks:      none
 UNWIND $wanted AS row
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN row.keys
+WHERE n.__KEY__ IN [row.keys[0], row.keys[1]]
 WITH row, n, CASE WHEN n.__VECTOR_MODEL__ = $model AND n.__VECTOR__ IS :: LIST<FLOAT NOT NULL> NOT NULL
   THEN size(n.__VECTOR__) WHEN n.__VECTOR__ IS NOT NULL THEN 0 END AS width
 WITH n, width, EXISTS {

@@ -5,8 +5,8 @@
 // locks:      both ends, in the order of `rows`
 UNWIND $rows AS row
 MATCH (a:__LABEL__)
-WHERE a.__KEY__ IN row.source
+WHERE a.__KEY__ IN [row.source[0], row.source[1]]
 MATCH (b:__LABEL__)
-WHERE b.__KEY__ IN row.target AND a.__DELETED__ IS NULL AND b.__DELETED__ IS NULL
+WHERE b.__KEY__ IN [row.target[0], row.target[1]] AND a.__DELETED__ IS NULL AND b.__DELETED__ IS NULL
 MERGE (a)-[:$(row.type)]->(b)
 RETURN DISTINCT row.at AS at

@@ -4,11 +4,11 @@
 // locks:      entities in the order of `rows`, by the write of `_lock`
 UNWIND $rows AS row
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN row.keys
+WHERE n.__KEY__ IN [row.keys[0], row.keys[1]]
 SET n._lock = true
 REMOVE n._lock
 WITH row, n
-WHERE n.__KEY__ IN row.keys AND n.__DELETED__ IS NULL
+WHERE n.__KEY__ IN [row.keys[0], row.keys[1]] AND n.__DELETED__ IS NULL
 WITH row, n, coalesce(any(
   key IN keys(row.properties)
   WHERE NOT (n[key] = row.properties[key] OR n[key] IS NULL AND row.properties[key] IS NULL)

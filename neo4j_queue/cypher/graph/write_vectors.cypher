@@ -8,11 +8,11 @@
 //             before the wait.
 UNWIND $writes AS row
 MATCH (n:__LABEL__)
-WHERE n.__KEY__ IN row.keys
+WHERE n.__KEY__ IN [row.keys[0], row.keys[1]]
 SET n._lock = true
 REMOVE n._lock
 WITH row, n
-WHERE n.__KEY__ IN row.keys AND n.__DELETED__ IS NULL AND CASE
+WHERE n.__KEY__ IN [row.keys[0], row.keys[1]] AND n.__DELETED__ IS NULL AND CASE
   WHEN row.node IS NOT NULL THEN elementId(n) = row.node
   ELSE all(i IN range(0, size($properties) - 1)
     WHERE n[$properties[i]] = row.source[i] OR n[$properties[i]] IS NULL AND row.source[i] IS NULL)
