@@ -1,10 +1,10 @@
 """The sweep of what changed: it looks at entities whose timestamp moved since the last look, and at no other.
 
-A change is seen when its transaction commits, but carries the time at which it began, or at which a program thought of
+A change is seen when its transaction commits, but carries the time of its statement, or at which a program thought of
 it, by that program's clock. So a look begins before the moment of the last one:
 
-- by as long as the oldest transaction was open at the last look (a load of an hour gives everything the time of its
-  first minute), as far as the server lets this user see it and at most a day;
+- by as long as the oldest transaction was open at the last look, as far as the server lets this user see it and at most
+  a day;
 - by the lag of the newest time that is there: how old it was when it was first seen. So writers may all be behind;
 - by an overlap, for clocks that differ and for times that a program takes some minutes before it writes. Local times
   and dates do not say where they were taken: their overlap is all zones.
