@@ -155,16 +155,21 @@ class EntityGraph(EntityWrites):
         self.close()
 
     def create_entities(
-        self, entities: Iterable[EntityInput | Mapping[str, Any]], *, priority: int = PRIORITY_DEFAULT
+        self,
+        entities: Iterable[EntityInput | Mapping[str, Any]],
+        *,
+        priority: int = PRIORITY_DEFAULT,
+        keep: bool = False,
     ) -> list[EntityResult]:
         """Creates entities, or merges the given properties into those of the same key, in one transaction.
 
         A mapping holds the properties as they are stored, the key among them; a None removes a property. Two
-        entries of one key are merged, the later one wins. A soft-deleted entity comes back. Returns one result
-        for each entry, in their order. Raises ValueError for an entry without a key or with a property that is
-        this library's own. For more than some thousands of them there is `load_entities`.
+        entries of one key are merged, the later one wins. A soft-deleted entity comes back. `keep`: a current entity
+        stays as it is, and its result is `unchanged`. Returns one result for each entry, in their order. Raises
+        ValueError for an entry without a key or with a property that is this library's own. For more than some
+        thousands of them there is `load_entities`.
         """
-        results, _ = self._handed_over_in_order(self._create(entities), priority)
+        results, _ = self._handed_over_in_order(self._create(entities, keep=keep), priority)
         return results
 
     def load_entities(

@@ -106,8 +106,9 @@ class EntityWrites(EntityVectors):
                 continue
         raise TimeoutError("an entity was deleted each time while it was being written")
 
-    def _create(self, entities: Iterable[EntityInput | Mapping[str, Any]]) -> Created:
-        """Creates entities, or merges properties into those that are there, in one transaction."""
+    def _create(self, entities: Iterable[EntityInput | Mapping[str, Any]], *, keep: bool = False) -> Created:
+        """Creates entities, or merges properties into those that are there, in one transaction; `keep`: leaves those
+        as they are."""
         merged: dict[str, dict[str, Any]] = {}
         keys: dict[str, Key] = {}
         names: list[str] = []
@@ -116,7 +117,7 @@ class EntityWrites(EntityVectors):
             names.append(uid := str(key))
             keys.setdefault(uid, key)
             merged.setdefault(uid, {}).update(properties)
-        return Created(names, self._changed(lambda tx: self._upsert(tx, keys, merged)))
+        return Created(names, self._changed(lambda tx: self._upsert(tx, keys, merged, keep=keep)))
 
     def _handed_over_in_order(self, created: Created, priority: int) -> tuple[list[EntityResult], int]:
         """The results in the order of the entries, and how many jobs the queue did not take in time."""
@@ -126,12 +127,12 @@ class EntityWrites(EntityVectors):
         return [results[uid] for uid in created.names], deferred
 
     def _upsert(
-        self, tx: ManagedTransaction, keys: Mapping[str, Key], changes: Mapping[str, Any]
+        self, tx: ManagedTransaction, keys: Mapping[str, Key], changes: Mapping[str, Any], *, keep: bool
     ) -> list[Row]:
         stored = self._stored(tx, keys)
         # The order is the lock order: writers of the same entities wait for one another and never deadlock.
         batch = Bulk({"key": stored[uid], "properties": changes[uid]} for uid in sorted(changes))
-        return self._merge(tx, "upsert", batch)
+        return self._merge(tx, "upsert", batch, keep=keep)
 
     def _update(self, tx: ManagedTransaction, changes: Mapping[str, Any]) -> list[Row]:
         return self._merge(
@@ -140,9 +141,11 @@ class EntityWrites(EntityVectors):
             Bulk({"keys": keys_of(uid), "properties": changes[uid]} for uid in sorted(changes)),
         )
 
-    def _merge(self, tx: ManagedTransaction, name: str, batch: Bulk[dict[str, Any]]) -> list[Row]:
+    def _merge(
+        self, tx: ManagedTransaction, name: str, batch: Bulk[dict[str, Any]], **further: Any
+    ) -> list[Row]:
         sources = list(self.recipe.properties)
-        return packed(tx, self._statement(name), rows=batch, properties=sources, model=self.model)
+        return packed(tx, self._statement(name), rows=batch, properties=sources, model=self.model, **further)
 
     def _stored(self, tx: ManagedTransaction, keys: Mapping[str, Key]) -> dict[str, Place]:
         """The key that each name is stored with: see `stored_keys`."""

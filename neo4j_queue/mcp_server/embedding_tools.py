@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from neo4j_queue.graph.keys import named
 from neo4j_queue.mcp_server import answers, arguments
 from neo4j_queue.mcp_server.backend import Backend
 from neo4j_queue.mcp_server.calls import Call
-from neo4j_queue.mcp_server.names import key_of
 from neo4j_queue.mcp_server.tool import Tool
 from neo4j_queue.reconcile import repair
 from neo4j_queue.reconcile.explain import explain
@@ -19,7 +19,7 @@ def force_generate_embedding(
     backend: Backend, given: arguments.ForceGenerateEmbedding, call: Call
 ) -> dict[str, Any]:
     """The dual-mode tool; see `repair.force_generate_embedding`."""
-    name = None if given.entity_name is None else key_of(given.entity_name)
+    name = None if given.entity_name is None else named(given.entity_name)
     call.of(BOTH, backend.refuse_other_settings)
     answer = call.of(BOTH, repair.force_generate_embedding, backend.graph, backend.queue, name, given.limit)
     backend.broker.nudge()
@@ -45,7 +45,7 @@ def get_entities_without_embeddings(
 def explain_entity(backend: Backend, given: arguments.ExplainEntity, call: Call) -> dict[str, Any]:
     """Why one entity has no fresh vector, as `neo4j-queue explain --json` gives it."""
     call.of(BOTH, backend.refuse_old_schema)
-    name = key_of(given.entity_name)
+    name = named(given.entity_name)
     found = call.of(BOTH, explain, backend.graph, backend.queue, backend.settings, name)
     return found.as_json(text=given.text)
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from neo4j_queue.graph.entities import EntityInput, EntityResult, Relation
+from neo4j_queue.graph.entities import Change, EntityInput, EntityResult, Relation
+from neo4j_queue.graph.keys import named
 from neo4j_queue.mcp_server import answers, arguments
 from neo4j_queue.mcp_server.backend import Backend
 from neo4j_queue.mcp_server.calls import GRAPH, Call
-from neo4j_queue.mcp_server.names import key_of
 from neo4j_queue.mcp_server.refusals import telling
 from neo4j_queue.mcp_server.tool import Tool
 
@@ -16,19 +16,21 @@ def create_entities(backend: Backend, given: arguments.CreateEntities, call: Cal
     """Creates those that are not there; of two entries with one name the first counts, as in the memory server."""
     wanted: dict[str, arguments.NewEntity] = {}
     for entity in given.entities:
-        wanted.setdefault(key_of(entity.name), entity)
-    there = _there(backend, wanted, call)
-    new = {key: entity for key, entity in wanted.items() if key not in there}
+        wanted.setdefault(named(entity.name), entity)
     inputs = [
-        EntityInput(each.name, each.entityType, each.observations, each.properties) for each in new.values()
+        EntityInput(each.name, each.entityType, each.observations, each.properties)
+        for each in wanted.values()
     ]
-    written = call.of(GRAPH, backend.graph.create_entities, inputs) if inputs else []
+    results = call.of(GRAPH, backend.graph.create_entities, inputs, keep=True)
+    written = [result for result in results if result.change is not Change.UNCHANGED]
+    created = {result.uid for result in written}
     return {
         "entities": [
-            {"name": key, "entityType": each.entityType, "observations": each.observations or []}
-            for key, each in new.items()
+            {"name": each.name, "entityType": each.entityType, "observations": each.observations or []}
+            for name, each in wanted.items()
+            if name in created
         ],
-        "existing": [key for key in wanted if key in there],
+        "existing": [each.name for name, each in wanted.items() if name not in created],
         "jobs": _jobs(backend, written, call),
     }
 
@@ -52,7 +54,7 @@ def _jobs(backend: Backend, written: Sequence[EntityResult], call: Call) -> list
 
 def add_observations(backend: Backend, given: arguments.AddObservations, call: Call) -> dict[str, Any]:
     """Adds to none when one of the entities is not there."""
-    entries = [(key_of(each.entityName), each.contents) for each in given.observations]
+    entries = [(named(each.entityName), each.contents) for each in given.observations]
     there = _there(backend, [key for key, _ in entries], call)
     for key, _ in entries:
         if key not in there:
@@ -69,7 +71,7 @@ def add_observations(backend: Backend, given: arguments.AddObservations, call: C
 
 def delete_observations(backend: Backend, given: arguments.DeleteObservations, call: Call) -> dict[str, Any]:
     """Names the entities that are not there, and goes on with the others."""
-    entries = [(key_of(each.entityName), each.observations) for each in given.deletions]
+    entries = [(named(each.entityName), each.observations) for each in given.deletions]
     there = _there(backend, [key for key, _ in entries], call)
     results: list[dict[str, Any]] = []
     done: list[str] = []
@@ -90,7 +92,7 @@ def delete_observations(backend: Backend, given: arguments.DeleteObservations, c
 def create_relations(backend: Backend, given: arguments.CreateRelations, call: Call) -> dict[str, Any]:
     """Creates all of them, or none when an end of one is not there."""
     wanted = dict.fromkeys(
-        Relation(key_of(each.source), each.relationType, key_of(each.to)) for each in given.relations
+        Relation(named(each.source), each.relationType, named(each.to)) for each in given.relations
     )
     call.of(GRAPH, backend.graph.create_relations, list(wanted))
     return {
@@ -100,7 +102,7 @@ def create_relations(backend: Backend, given: arguments.CreateRelations, call: C
 
 def delete_entities(backend: Backend, given: arguments.DeleteEntities, call: Call) -> dict[str, Any]:
     """Deletes those that are there, with their relations, and names the others."""
-    keys = list(dict.fromkeys(map(key_of, given.entityNames)))
+    keys = list(dict.fromkeys(map(named, given.entityNames)))
     there = _there(backend, keys, call)
     deleted: list[str] = []
     for key in keys:

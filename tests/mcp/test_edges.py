@@ -13,7 +13,7 @@ from neo4j.spatial import WGS84Point
 from neo4j.time import Date, DateTime, Duration
 
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.entities import EntityInput, EntityResult
+from neo4j_queue.graph.entities import EntityResult
 from neo4j_queue.log import configure
 from neo4j_queue.mcp_server import plain
 from neo4j_queue.mcp_server.backend import Backend, Broker
@@ -188,6 +188,19 @@ def test_each_answer_model_has_an_object_at_its_root() -> None:
         assert listed.input_schema["type"] == "object"
 
 
-def test_an_entity_input_is_what_is_handed_on() -> None:
-    """The tool hands its own value object to the library, so a new field there is seen here."""
-    assert set(EntityInput.__dataclass_fields__) == {"name", "entity_type", "observations", "properties"}
+def test_two_agents_that_create_one_entity_at_once_lose_nothing(world: World) -> None:
+    """Guard: `keep` of the statement. Where the tool only looks before it writes, the second replaces what the first
+    wrote in between."""
+
+    class Racing(EntityGraph):
+        def create_entities(self, entities: Any, **how: Any) -> list[EntityResult]:
+            world.graph.create_entities([{"name": "Ada", "observations": ["first"]}])
+            return super().create_entities(entities, **how)
+
+    graph = Racing.from_settings(world.settings, database=world.graph_db)
+    server = build(Backend(world.settings, graph, world.queue, BROKER), Calls())
+    with connected(server) as agent:
+        entities = [{"name": "Ada", "observations": ["second"]}, {"name": "Bob"}]
+        answer = agent.answer("create_entities", entities=entities)
+    assert (answer["existing"], [each["name"] for each in answer["entities"]]) == (["Ada"], ["Bob"])
+    assert world.graph.get_entity("Ada").properties["observations"] == ["first"]

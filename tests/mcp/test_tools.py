@@ -392,10 +392,32 @@ def test_odd_names_go_through_every_tool_that_takes_one(agent: Agent, world: Wor
     assert name[:40].split("\n")[0] in agent.refusal("force_generate_embedding", entity_name=f"{name}!")
 
 
-def test_a_number_as_a_name_is_taken(agent: Agent, world: World) -> None:
-    agent.answer("create_entities", entities=[{"name": 42, "observations": ["the answer"]}])
-    assert agent.answer("force_generate_embedding", entity_name=42)["mode"] == "specific"
-    assert agent.answer("delete_entities", entityNames=[42])["notFound"] == []
+def test_whole_numbers_are_names_as_any(agent: Agent, world: World) -> None:
+    """Graphs that count their nodes: the number is the name, also where it is written as a text."""
+    created = agent.answer(
+        "create_entities", entities=[{"name": 42, "observations": ["the answer"]}, {"name": 7}]
+    )
+    assert [each["name"] for each in created["entities"]] == [42, 7]
+    keys = world.graph_db.read("MATCH (n:Entity) RETURN n.name AS key ORDER BY key")
+    assert [row["key"] for row in keys] == [7, 42]
+    assert agent.answer("create_entities", entities=[{"name": "42"}])["existing"] == ["42"]
+    assert agent.answer("force_generate_embedding", entity_name=42)["entity"] == "42"
+    assert agent.answer("explain_entity", entity_name="42")["in_scope"] is True
+    entry = {"entityName": 42, "contents": ["more"]}
+    assert agent.answer("add_observations", observations=[entry])["results"][0]["addedObservations"] == [
+        "more"
+    ]
+    relation = {"from": 42, "to": 7, "relationType": "after"}
+    assert agent.answer("create_relations", relations=[relation])["relations"]
+    assert agent.answer("search_entities", query="the answer", mode="keyword")["hits"][0]["entity"] == "42"
+    assert agent.answer("delete_entities", entityNames=[42, "7"])["notFound"] == []
+
+
+def test_a_soft_deleted_entity_comes_back(agent: Agent, world: World) -> None:
+    world.graph.create_entities([{"name": "Ada", "observations": ["old"]}])
+    world.graph.delete_entity("Ada", soft=True)
+    assert agent.answer("create_entities", entities=[ADA])["entities"] == [ADA]
+    assert world.graph.get_entity("Ada").properties["observations"] == ADA["observations"]
 
 
 def test_names_that_cannot_be_are_refused_with_the_reason(agent: Agent) -> None:
