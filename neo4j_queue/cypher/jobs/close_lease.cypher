@@ -10,10 +10,10 @@
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
 WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true
-SET l.left = l.left - $settled, l.ended = coalesce(l.ended, 0) + $ended,
+SET l.left = l.left - $settled, l.ended = CASE WHEN $ended > 0 THEN coalesce(l.ended, 0) + $ended ELSE l.ended END,
   l.texts = CASE WHEN $final OR $settled > 0 THEN null ELSE l.texts END
 WITH l, now WHERE $final OR l.left <= 0
-SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $saved,
+SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $saved, l.ended = coalesce(l.ended, 0),
   l.requested_at = CASE
     WHEN $requests IS NULL THEN CASE WHEN l.started_at IS NULL THEN null ELSE now END
     WHEN $requests = 0 THEN null

@@ -19,10 +19,10 @@ WITH j ORDER BY j.id LIMIT $limit
 SET j._lock = true
 WITH j, coalesce($now, datetime.realtime().epochMillis) AS now
 WHERE j.status = 'processing' AND (j.lock_until < now OR j.lock_until IS NULL)
-OPTIONAL MATCH (l:EmbedLease {token: j.lease_token})
 WITH j, now, j.lease_token AS token, j.lock_owner AS owner, j.started_at IS NOT NULL AS started,
-  j.lock_until IS NULL AS unlocked, l.worker AS worker
-WITH j, now, token, owner, started, unlocked, worker,
+  j.lock_until IS NULL AS unlocked
+OPTIONAL MATCH (l:EmbedLease {token: token})
+WITH j, now, token, owner, started, unlocked, l.worker AS worker,
   CASE WHEN j.crashed_at < now - $heal_ms THEN 0 ELSE coalesce(j.crashes, 0) END
   + CASE WHEN started THEN 1 ELSE 0 END AS crashes
 WITH j, now, token, owner, started, unlocked, worker, crashes, started AND crashes > $max_crashes AS lost
