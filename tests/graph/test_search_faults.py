@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from neo4j_queue.local_services import LocalServices, Neo4jServer
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.conftest import MakeSettings
+from tests.faultkit.proxy import TcpProxy
 from tests.graph.conftest import wait_until
 from tests.provider import ProviderServer
 
@@ -85,18 +87,33 @@ def test_a_graph_that_is_away_is_said_at_once(settings: Settings, graph: EntityG
 
 
 def test_an_address_that_swallows_everything_is_said_in_time(settings: Settings) -> None:
-    """A neighbour: no refusal, no answer. 192.0.2.0/24 is for documentation, and routed nowhere."""
-    away = Database(Address("bolt://192.0.2.1:7687", "neo4j"))
-    with EntityGraph.from_settings(settings, database=away) as nowhere:
-        error = failed_in_time(lambda: nowhere.search("loom"))
+    """A neighbour: no refusal, no answer. Seen failing without the deadline of the look."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = Database(Address(f"bolt://127.0.0.1:{silent.getsockname()[1]}", "neo4j"))
+        with EntityGraph.from_settings(settings, database=away) as nowhere:
+            error = failed_in_time(lambda: nowhere.search("loom"))
     assert exit_code_of(error) == EXIT_TEMPORARY
 
 
-def test_a_restarted_graph_answers_the_next_search(graph: EntityGraph, services: LocalServices) -> None:
-    """Guard: the repetition in `Database.ask`. Without it the pooled socket's end is told to the person."""
-    graph.search("warm", embed=first_axis)
-    services.graph.restart()
-    assert graph.search("loom", embed=first_axis).hits == ()
+def test_a_connection_that_ends_in_the_middle_is_made_anew(
+    graph: EntityGraph, services: LocalServices, settings: Settings, embed: Callable[..., Any]
+) -> None:
+    """Guard: the repetition in `Database.ask`. Without it the half whose answer was lost counts as missing."""
+    graph.create_entities([{"name": "Jacquard", "observations": ["a loom"]}])
+    embed("Jacquard")
+    with TcpProxy(("127.0.0.1", services.graph.port)) as proxy:
+        far = Database(replace(services.graph.address, uri=f"bolt://127.0.0.1:{proxy.port}"))
+        with EntityGraph.from_settings(settings, database=far) as remote:
+            for part in (
+                b"SHOW INDEXES",
+                b"COUNT {",
+                b"vector.queryNodes",
+                b"fulltext.queryNodes",
+                b"UNWIND $nodes",
+            ):
+                proxy.lose_answer_to(part)
+                answer = remote.search("loom", strict=True)
+                assert ([hit.uid for hit in answer], answer.search_type) == (["Jacquard"], "hybrid")
 
 
 def test_a_graph_that_takes_no_writes_is_searched(
