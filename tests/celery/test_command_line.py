@@ -1,14 +1,18 @@
 """The command line on real databases: what it prints for programs, and what it changes."""
 
 import json
+import os
 import re
+import signal
 import socket
+import time
 from typing import Any
 
 import pytest
 
 from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.jobs import JobRequest
+from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue.leases import Worker
 from tests.celery.conftest import REFUSED, Run, World
 from tests.provider import ProviderServer
@@ -355,6 +359,32 @@ def test_searches_count_against_the_limit_that_workers_have(run: Run, provider: 
 def test_search_before_init_says_to_run_it(world: World, run: Run) -> None:
     said = run("search", "x", code=REFUSED, NEO4J_VECTOR_INDEX="none_yet", EMBED_ENTITY_LABEL="Unprepared")
     assert said.strip() == "neo4j-queue: vector index none_yet is missing: run neo4j-queue init"
+
+
+def test_a_search_goes_on_while_the_jobs_database_is_frozen(
+    world: World, run: Run, services: LocalServices, provider: ProviderServer
+) -> None:
+    """D8. Seen failing with a booking without a bound: the search took as long as the driver waits."""
+    world.create(2)
+    asked = {
+        "EMBEDDING_PROVIDER": "openai", "OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "of-no-worth",
+        "OPENAI_EMBEDDING_MODEL": "test-model", "NEO4J_VECTOR_DIMENSIONS": "256",
+        "EMBEDDING_RATE_LIMIT_TOKENS": "100",
+    }  # fmt: skip
+    began = time.monotonic()
+    run("search", "e1", **asked)
+    usual_s = time.monotonic() - began
+    pid = services.jobs.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        said = run("search", "text of e1", both=True, **asked)
+        assert time.monotonic() - began < usual_s + 3
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "e1" in said
+    assert "unexpected" not in said
 
 
 def lease_and_embed(world: World) -> None:

@@ -1,12 +1,17 @@
 """What a hit says of its entity: stale or not, without a vector, whatever other programs did to it."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from neo4j import Record
+from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.settings import Settings
+from tests.conftest import MakeSettings
 
 FIRST = [1.0, *[0.0] * 255]
 
@@ -107,3 +112,40 @@ def test_an_answer_is_a_sequence_of_its_hits_and_json(looms: EntityGraph) -> Non
         "text_index": "entity_embeddings_text",
         "cut": False,
     }
+
+
+@pytest.mark.parametrize(("hides", "found"), [("archived", ["b", "c"]), ("", ["a", "b", "c"])])
+def test_the_property_that_hides_entities_is_that_of_the_settings(
+    looms: EntityGraph, graph_db: Database, make_settings: MakeSettings, hides: str, found: list[str]
+) -> None:
+    """A neighbour: another property, or none."""
+    graph_db.write("MATCH (n:Entity {name: 'a'}) SET n.archived = 1")
+    graph_db.write("MATCH (n:Entity {name: 'b'}) SET n.validTo = 1")
+    other = EntityGraph.from_settings(make_settings(embed_deleted_property=hides), database=graph_db)
+    for mode in ("semantic", "keyword", "hybrid"):
+        assert sorted(hit.uid for hit in search(other, mode=mode)) == found
+
+
+def test_many_threads_search_at_once(looms: EntityGraph) -> None:
+    """A neighbour: what the first search keeps for the others."""
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: search(looms), range(160)))
+    assert all({hit.uid for hit in answer} == {"a", "b", "c"} for answer in answers)
+
+
+class Guarded(Database):
+    """The real database, for a user that may not look which indexes there are."""
+
+    def ask(self, query: str, *, timeout_s: float, **parameters: Any) -> list[Record]:
+        if "SHOW INDEXES" in query:
+            raise Neo4jError._hydrate_neo4j(code="Neo.ClientError.Security.Forbidden", message="not for you")
+        return super().ask(query, timeout_s=timeout_s, **parameters)
+
+
+def test_a_user_that_may_not_look_at_indexes_searches_those_of_the_settings(
+    looms: EntityGraph, graph_db: Database, settings: Settings
+) -> None:
+    """Seen failing without the look for that code: the error of the server."""
+    with Guarded(graph_db.address) as guarded:
+        graph = EntityGraph.from_settings(settings, database=guarded)
+        assert search(graph).search_type == "hybrid"
