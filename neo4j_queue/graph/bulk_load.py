@@ -69,7 +69,7 @@ def load(
     entities: Iterable[T],
     write: Write[T, W],
     hand_over: Callable[[W], tuple[Sequence[EntityResult], int]],
-    progress: Progress,
+    progress: Progress | None,
 ) -> Loaded:
     """Writes all of them, page by page. `hand_over` runs on a thread of its own; it returns the results of a page, and
     how many of its entities the queue did not take.
@@ -81,7 +81,8 @@ def load(
     def settle(waiting: "Future[tuple[Sequence[EntityResult], int]]") -> Loaded:
         results, deferred = waiting.result()
         found = done.plus(results, deferred, time.monotonic() - began)
-        progress(found)
+        if progress is not None:
+            progress(found)
         return found
 
     with ThreadPoolExecutor(1, thread_name_prefix="hand-over") as pool:

@@ -177,7 +177,7 @@ class EntityGraph(EntityWrites):
         entities: Iterable[EntityInput | Mapping[str, Any]],
         *,
         priority: int = PRIORITY_BACKFILL,
-        progress: Progress = lambda _: None,
+        progress: Progress | None = None,
     ) -> Loaded:
         """Creates or merges any number of entities as `create_entities` does, a page of them in each transaction.
 
@@ -195,7 +195,7 @@ class EntityGraph(EntityWrites):
         self,
         relations: Iterable[Relation | tuple[str | int, str, str | int]],
         *,
-        progress: Callable[[int], None] = lambda _: None,
+        progress: Callable[[int], None] | None = None,
     ) -> int:
         """Relates any number of entities as `create_relations` does, a page in each transaction; returns how many were
         given. `progress` is called after each page with the number so far.
@@ -205,7 +205,8 @@ class EntityGraph(EntityWrites):
             few = few and self._has_few_relations()
             self._create_relations(page, plan_anew=few)
             done += len(page)
-            progress(done)
+            if progress is not None:
+                progress(done)
         return done
 
     def update_entity(

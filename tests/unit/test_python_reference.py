@@ -7,6 +7,7 @@ from typing import Any
 
 import neo4j_queue
 from neo4j_queue.graph.answer import Hit, SearchAnswer, SearchCoverage
+from neo4j_queue.graph.bulk_load import Loaded
 from neo4j_queue.graph.entities import Change, Entity, EntityInput, EntityResult, Relation
 from neo4j_queue.graph.entity_graph import EntityGraph
 from neo4j_queue.jobs import Enqueued, EnqueueResult
@@ -32,18 +33,20 @@ with plain Cypher calls `graph.touch(keys)` afterwards, or leaves it to the swee
 METHODS = (
     *(
         "create_entities",
+        "load_entities",
         "update_entity",
         "touch",
         "add_observations",
         "delete_observations",
         "delete_entity",
     ),
-    *("create_relations", "get_entity", "search", "close"),
+    *("create_relations", "load_relations", "get_entity", "search", "close"),
 )
 VALUES: tuple[type[Any], ...] = (
     EntityInput,
     EntityResult,
     Change,
+    Loaded,
     EnqueueResult,
     Enqueued,
     Relation,
