@@ -12,7 +12,13 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def is_well_formed(text: str) -> bool:
     """False when halves of characters stand in it: so Python hands over bytes that were no UTF-8, and so JSON may spell
     them. Drivers, providers and files break on them, each in its own way."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def visible(text: str, *, lines: bool = False) -> str:
