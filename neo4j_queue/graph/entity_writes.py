@@ -41,7 +41,7 @@ ROUNDS = 5
 
 # While a server has fewer relations than this, it may plan to look through all of them for each that is to be made, and
 # it keeps such a plan for some seconds: long enough to make a load of them take minutes.
-FEW_RELATIONS = 10_000
+FEW_RELATIONS = 1_000
 
 log = get_logger()
 
