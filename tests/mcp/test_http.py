@@ -1,14 +1,18 @@
 """Who may call over HTTP: the token, the names in Host and Origin, and where it listens."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from neo4j_queue.local_services import LocalServices
 from tests.celery_processes import ROOT
 from tests.mcp.conftest import (
     COMMAND,
@@ -213,9 +217,29 @@ def test_bodies_that_are_no_requests_are_refused_and_the_server_goes_on(http_ser
     assert post(http_server.url).status_code == 200
 
 
-def test_ctrl_c_ends_it_with_exit_code_0(world: World, tmp_path: Path) -> None:
-    import signal
+def test_a_frozen_database_does_not_keep_it_from_ending(
+    world: World, tmp_path: Path, services: LocalServices
+) -> None:
+    """Guard: the daemon threads of `Calls`. With others the interpreter waits until the driver gives up."""
+    pid = services.graph.pid
+    assert pid is not None
+    with serving(world.environment, tmp_path) as server, connected(server.url) as agent:
+        assert agent.answer("create_entities", entities=[{"name": "Ada"}])["entities"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            waiting = agent.begin("delete_entities", entityNames=["Ada"])
+            time.sleep(0.5)
+            server.process.send_signal(signal.SIGTERM)
+            # The calls in flight get three seconds.
+            assert server.process.wait(timeout=10) == 0
+            with pytest.raises(Exception):  # noqa: B017, PT011 - whichever: the server is gone
+                waiting.result(timeout=10)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert "Traceback" not in server.log.read_text(encoding="utf-8")
 
+
+def test_ctrl_c_ends_it_with_exit_code_0(world: World, tmp_path: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         with serving(world.environment, tmp_path / str(number)) as server:
             assert post(server.url).status_code == 200

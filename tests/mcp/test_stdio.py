@@ -198,7 +198,7 @@ def test_a_frozen_database_does_not_keep_it_from_ending(world: World, services: 
 def test_the_end_of_stdin_ends_it_in_bounded_time_before_a_frozen_database(
     world: World, services: LocalServices
 ) -> None:
-    """Guard: the daemon threads of `Calls`. With others the interpreter waits until the driver gives up."""
+    """Guard: the bound of `Calls.run`. Without it the end of stdin waits for the answer of the database."""
     pid = services.graph.pid
     assert pid is not None
     with process(world, "mcp") as server:
