@@ -142,11 +142,11 @@ def _serve_http(settings: "Settings", place: "Place", *, read_only: bool) -> Non
     from neo4j_queue.mcp_server.server import build
 
     with http.listen(place) as listener:
-        backend = _open_backend(settings)
+        backend, calls = _open_backend(settings), Calls()
         shown = f"[{place.host}]" if ":" in place.host else place.host
         address = f"http://{shown}:{listener.getsockname()[1]}{place.path}"
         output.print_line(f"neo4j-queue: serving MCP on {address}", sys.stderr)
-        server = build(backend, Calls(), read_only=read_only)
+        server = build(backend, calls, read_only=read_only)
         with suppress(KeyboardInterrupt), terminable():
-            anyio.run(http.serve, server, place, listener)
+            anyio.run(http.serve, server, calls, place, listener)
         backend.close()

@@ -55,7 +55,7 @@ class Calls:
         self.within_s = within_s
         self._slots: dict[str, anyio.Semaphore] = {}
         self._late: Counter[str] = Counter()
-        self._waited_for = 0
+        self._waited_for: set[anyio.CancelScope] = set()
 
     async def run(self, tool: str, work: Callable[[Call], T]) -> T:
         """What `work` returns or raises. Raises `TemporarilyUnavailable` when there is no answer in time."""
@@ -65,15 +65,21 @@ class Calls:
             )
         slot = self._slots.setdefault(tool, anyio.Semaphore(AT_ONCE))
         call = Call()
-        self._waited_for += 1
         try:
-            with anyio.fail_after(self.within_s):
+            with anyio.fail_after(self.within_s) as wait:
+                self._waited_for.add(wait)
                 await slot.acquire()
                 return await self._on_a_thread(tool, partial(work, call), call, slot)
         except TimeoutError:
             raise TemporarilyUnavailable(f"{call.asks} gave no answer within {self.within_s:.0f} s") from None
         finally:
-            self._waited_for -= 1
+            self._waited_for.discard(wait)
+        raise TemporarilyUnavailable(f"the server ends, and {call.asks} gave no answer until then")
+
+    def end(self) -> None:
+        """Answers every call that still waits: the server ends."""
+        for wait in list(self._waited_for):
+            wait.cancel()
 
     async def idle(self) -> None:
         """Returns when no call waits for its answer."""

@@ -1,5 +1,6 @@
 """Serving clients over streamable HTTP, and who may be one: the gate in front of every request."""
 
+import asyncio
 import hmac
 import ipaddress
 import json
@@ -17,10 +18,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
+from neo4j_queue.mcp_server.calls import Calls
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
-# Time for calls in flight at the end; a client that is given up calls again.
+# Time for calls in flight at the end, and when in it those that still wait are told so.
 GRACE_S = 3
+TOLD_AFTER_S = 2.0
 # Clients that wait to be accepted.
 BACKLOG = 128
 
@@ -84,7 +87,7 @@ def listen(place: Place) -> socket.socket:
     return listener
 
 
-async def serve(server: Server[Any], place: Place, listener: socket.socket) -> None:
+async def serve(server: Server[Any], calls: Calls, place: Place, listener: socket.socket) -> None:
     """Serves until the process is told to end."""
     # Stateless: a client of a restarted server goes on, since nothing of it was kept here.
     app: ASGIApp = server.streamable_http_app(
@@ -103,7 +106,20 @@ async def serve(server: Server[Any], place: Place, listener: socket.socket) -> N
         timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
     )
-    await uvicorn.Server(config).serve(sockets=[listener])
+    await _Listening(config, calls).serve(sockets=[listener])
+
+
+class _Listening(uvicorn.Server):
+    """Lets no client wait for an answer that its end would cut off."""
+
+    def __init__(self, config: uvicorn.Config, calls: Calls) -> None:
+        super().__init__(config)
+        self._calls = calls
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's: calls in flight are waited for, up to `GRACE_S`."""
+        asyncio.get_running_loop().call_later(TOLD_AFTER_S, self._calls.end)
+        await super().shutdown(sockets)
 
 
 def guarded(app: ASGIApp, place: Place) -> ASGIApp:
