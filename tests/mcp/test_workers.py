@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -39,7 +40,7 @@ def embedded(pipeline: Pipeline, count: int) -> None:
 
 
 def test_every_act_of_an_agent_is_followed_by_the_vectors(pipeline: Pipeline, agent: Agent) -> None:
-    """Failed without the nudge after `force_generate_embedding`, and with a graph that only queues."""
+    """Failed with a graph that only queues."""
     agent.answer("create_entities", entities=[{"name": "Ada", "observations": ["x"]}, {"name": "Bob"}])
     embedded(pipeline, 2)
     assert agent.answer("explain_entity", entity_name="Ada")["reason"] == "fresh"
@@ -55,7 +56,23 @@ def test_every_act_of_an_agent_is_followed_by_the_vectors(pipeline: Pipeline, ag
     assert agent.answer("queue_status")["coverage"]["fresh"] == 3
 
 
+def test_a_forced_job_runs_at_once_on_workers_that_rest(pipeline: Pipeline, agent: Agent) -> None:
+    """Failed without the nudge after `force_generate_embedding`: nothing tells workers that have ended their last
+    batch a while ago."""
+    (worker,) = pipeline.celery.started
+    quiet_for_s = 3.0
+    wait_until(
+        lambda: time.time() - worker.log.stat().st_mtime > quiet_for_s,
+        within_s=60,
+        what="the worker has done what it does at its start",
+    )
+    pipeline.graph_db.write("CREATE (:Entity {name: 'Eve'})")
+    assert agent.answer("force_generate_embedding", entity_name="Eve")["outcome"] == "created"
+    embedded(pipeline, 1)
+
+
 def test_failed_jobs_run_again_at_once(pipeline: Pipeline, agent: Agent) -> None:
+    """Failed without the nudge after `retry_failed`."""
     agent.answer("create_entities", entities=[{"name": "Ada", "observations": ["x"]}])
     embedded(pipeline, 1)
     pipeline.graph_db.write("MATCH (n:Entity) REMOVE n.embedding, n.embedding_hash")
