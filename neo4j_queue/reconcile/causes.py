@@ -13,6 +13,9 @@ from neo4j_queue.queue.standing import Ahead
 from neo4j_queue.reconcile.commands import command
 from neo4j_queue.reconcile.explanation import Cause, Reason
 
+# Beat asks for leases each second, and a worker at the end of each batch. A job that has been due for so long on an
+# idle queue, while nobody asked, waits for a person.
+UNASKED_MS = 30_000
 # As much of an error as one sentence bears; the job has the rest.
 ERROR_CHARS = 200
 WORKER = "celery -A tasks worker"
@@ -23,7 +26,8 @@ class Surroundings:
     """The queue as it is now.
 
     `refusal`: why the settings of the caller are not those in force; None = they are. `entities`: which ones those in
-    force mean, as jobs carry it. `recovery`: jobs of dead workers are taken back by themselves.
+    force mean, as jobs carry it. `leased_ms_ago`: since leases were last asked for, None = never. `recovery`: jobs of
+    dead workers are taken back by themselves.
     """
 
     status: QueueStatus
@@ -31,6 +35,7 @@ class Surroundings:
     refusal: str | None
     entities: str | None
     beat_is_missing: bool
+    leased_ms_ago: int | None
     recovery: bool
 
     @property
@@ -92,6 +97,8 @@ def of_pending(name: str, job: Job, ahead: Ahead, around: Surroundings) -> list[
         causes.append(_back_off(name, job, around.now))
     elif around.outlook.used_up is not None:
         causes.append(Cause(Reason.RATE_LIMIT, f"its job waits for {around.outlook.used_up}", True))
+    if not causes and _nobody_leases(job, around):
+        causes.append(_nothing_leases(around))
     if ahead.jobs:
         noun = "job" if ahead.jobs == 1 and not ahead.more else "jobs"
         why = f"{ahead} due {noun} of a higher priority, or due earlier, are leased before its job"
@@ -99,6 +106,24 @@ def of_pending(name: str, job: Job, ahead: Ahead, around: Surroundings) -> list[
     if not causes:
         causes.append(Cause(Reason.NEXT, "its job is due and the next to be leased", True))
     return causes
+
+
+def _nobody_leases(job: Job, around: Surroundings) -> bool:
+    due_ms = around.now - job["available_at"]
+    asked = around.leased_ms_ago
+    return around.status.processing == 0 and due_ms > UNASKED_MS and (asked is None or asked > UNASKED_MS)
+
+
+def _nothing_leases(around: Surroundings) -> Cause:
+    since = (
+        "never"
+        if around.leased_ms_ago is None
+        else f"not since {moment(around.now - around.leased_ms_ago, around.now)}"
+    )
+    why = f"its job is due, and leases were asked for {since}: a control worker is missing, or beat"
+    missing = "celery -A tasks beat" if around.beat_is_missing else WORKER
+    advice = "`neo4j-queue doctor` asks all of them and names who is missing"
+    return Cause(Reason.NOTHING_LEASES, why, False, missing, advice)
 
 
 def _back_off(name: str, job: Job, now: int) -> Cause:

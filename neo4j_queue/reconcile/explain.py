@@ -127,12 +127,14 @@ def _around(graph: EntityGraph, queue: EmbedQueue, settings: Settings) -> Surrou
     status = queue.status()
     seen = outlook.read(queue, status)
     own = fingerprint.fingerprint(settings, graph.database)
+    ages = queue.ticks.ages()
     return Surroundings(
         status=status,
         outlook=seen,
         refusal=in_force.refusal(seen.in_force, own),
         entities=in_force.entities_of(seen.in_force or own),
-        beat_is_missing=queue.ticks.ages().beat_is_missing,
+        beat_is_missing=ages.beat_is_missing,
+        leased_ms_ago=ages.lease_ms,
         recovery=settings.embed_job_recovery_interval > 0,
     )
 

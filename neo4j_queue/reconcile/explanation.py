@@ -40,6 +40,7 @@ class Reason(StrEnum):
     BACK_OFF = "back_off"
     RATE_LIMIT = "rate_limit"
     BEHIND_OTHERS = "behind_others"
+    NOTHING_LEASES = "nothing_leases"
     NEXT = "next"
     # A worker has it.
     DISPATCHED = "dispatched"

@@ -54,6 +54,12 @@ def embed(world: World) -> None:
         pipeline.run(lease.token, lease.job_ids)
 
 
+def at_work(world: World) -> None:
+    """A worker answered a moment ago, and leases were asked for."""
+    world.queue.census.record([Worker("w@test", 2)])
+    world.queue.ticks.note(beat=True)
+
+
 def asked(run: Run, name: str = NAME, **more: Any) -> dict[str, Any]:
     answer: dict[str, Any] = run("explain", "--json", "--", name, **LONG_REMEMBERED, **more)
     return answer
@@ -68,10 +74,11 @@ def test_explain_by_words_by_json_and_by_its_exit_code(world: World, run: Run) -
         "celery -A tasks worker",
     )
     assert "a secret" not in json.dumps(answer)
-    world.queue.census.record([Worker("w@test", 2)])
+    at_work(world)
     answer = asked(run)
     assert (answer["reason"], answer["well"], answer["waits_for"]) == ("next", True, [answer["why"]])
     assert answer["vector"]["state"] == "missing"
+    at_work(world)
     said = run("explain", "--text", "--", NAME, **LONG_REMEMBERED)
     assert NAME in said
     assert "- a secret" in said
@@ -119,7 +126,7 @@ def test_the_command_for_a_damaged_vector_mends_it(world: World, run: Run, typed
 
 def test_the_commands_for_a_failed_job_and_a_halted_queue(world: World, run: Run, typed: Typed) -> None:
     world.graph.create_entities([{"name": NAME, "observations": ["x"]}])
-    world.queue.census.record([Worker("w@test", 2)])
+    at_work(world)
     world.jobs_db.write(
         "MATCH (j:EmbedJob) SET j:EmbedFailed, j.status = 'failed', j.failure_reason = 'permanent_error',"
         " j.processed_at = timestamp(), j.error = 'no such words', j.error_category = 'PERMANENT'"
@@ -131,6 +138,7 @@ def test_the_commands_for_a_failed_job_and_a_halted_queue(world: World, run: Run
     answer = asked(run, code=NEEDED)
     assert answer["reason"] == "halted"
     assert typed(answer["command"]) == 0
+    at_work(world)
     assert asked(run)["reason"] == "next"
 
 

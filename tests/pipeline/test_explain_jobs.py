@@ -6,6 +6,7 @@ from neo4j_queue.checks import in_force
 from neo4j_queue.checks.fingerprint import fingerprint
 from neo4j_queue.mock_provider import error
 from neo4j_queue.queue import standing
+from neo4j_queue.queue.leases import Worker
 from neo4j_queue.reconcile.explanation import Reason
 from neo4j_queue.text import content_version
 from tests.pipeline.conftest import Bench, MakeBench
@@ -130,6 +131,23 @@ def test_no_worker(bench: Bench) -> None:
     bench.create("a")
     found = why(bench)
     assert (found.reason, found.well, found.command) == (Reason.NO_WORKER, False, "celery -A tasks worker")
+
+
+def test_nothing_asks_for_leases(working: Bench) -> None:
+    """Embed workers answer, but no control worker or no beat is there. Fails without `_nobody_leases`: the job was said
+    to be the next, for good."""
+    working.create("a")
+    assert why(working).reason is Reason.NEXT
+    working.skip(40)
+    working.queue.census.record([Worker("w@test", 2)])
+    found = why(working)
+    assert (found.reason, found.well, found.command) == (
+        Reason.NOTHING_LEASES,
+        False,
+        "celery -A tasks beat",
+    )
+    working.queue.ticks.note(beat=False)
+    assert why(working).reason is Reason.NEXT
 
 
 def test_a_limit_of_nothing(make_bench: MakeBench) -> None:
