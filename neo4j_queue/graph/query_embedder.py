@@ -16,7 +16,7 @@ EmbedQuery = Callable[[str], Sequence[float]]
 
 # How often a search that waits for the rate limit asks again.
 ASK_AGAIN_S = 0.1
-# Their requests cost nothing, have no limit, and wait for no one.
+# Their requests cost nothing, have no limit, and no network to wait for.
 IN_PROCESS = frozenset({"local", "mock"})
 # An error that comes with the end of the deadline says more than "no answer": it gets a moment to be heard.
 GRACE_S = 0.2
