@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from neo4j_queue.settings import Settings
 
 
+MEMORY = "a transaction takes twice its memory now: write in transactions of ten thousand nodes at most"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How it stands with the trigger (`state`), what is good to know, and what went wrong."""
@@ -32,7 +35,7 @@ def settle(
             return Answer(found.state, problems=(_line(found.detail, found.advice),))
         if not check:
             triggers.hasten(jobs, on=True)
-        return Answer(found.state, (found.detail, *_notes(found.others, settings)))
+        return Answer(found.state, (found.detail, MEMORY, *_notes(found.others, settings)))
     before = triggers.look(graph, settings)
     there = before.state in (State.CURRENT, State.OUTDATED, State.PAUSED)
     if check:

@@ -3,6 +3,9 @@
 It is APOC's: a statement that the server runs in each transaction that writes, before its commit. So a change and its
 mark are one: no crash comes between them, and no lock is taken that the transaction does not hold already. What the
 statement raised would fail that transaction; it raises nothing (it looks only at values and nodes that are there).
+
+Not APOC's other phase, `afterAsync`: it loses marks in a crash, and compares each deleted node with all others (10,000
+in one transaction took it 55 s). In either phase a transaction takes twice its memory.
 """
 
 import time
