@@ -129,7 +129,7 @@ def _serve_stdio(settings: "Settings", *, read_only: bool) -> None:
     try:
         anyio.run(stdio.serve, build(backend, calls, read_only=read_only), calls, backend.close)
     except* BrokenPipeError:
-        # The client is gone, and with it everyone who could read what went wrong.
+        # The client is gone: there is no reader of what went wrong.
         backend.close()
 
 

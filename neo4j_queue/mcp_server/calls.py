@@ -56,6 +56,7 @@ class Calls:
         self._slots: dict[str, anyio.Semaphore] = {}
         self._late: Counter[str] = Counter()
         self._waited_for: set[anyio.CancelScope] = set()
+        self._ending = False
 
     async def run(self, tool: str, work: Callable[[Call], T]) -> T:
         """What `work` returns or raises. Raises `TemporarilyUnavailable` when there is no answer in time."""
@@ -65,19 +66,20 @@ class Calls:
             )
         slot = self._slots.setdefault(tool, anyio.Semaphore(AT_ONCE))
         call = Call()
-        try:
-            with anyio.fail_after(self.within_s) as wait:
-                self._waited_for.add(wait)
+        with anyio.move_on_after(self.within_s) as wait:
+            self._waited_for.add(wait)
+            try:
                 await slot.acquire()
                 return await self._on_a_thread(tool, partial(work, call), call, slot)
-        except TimeoutError:
-            raise TemporarilyUnavailable(f"{call.asks} gave no answer within {self.within_s:.0f} s") from None
-        finally:
-            self._waited_for.discard(wait)
-        raise TemporarilyUnavailable(f"the server ends, and {call.asks} gave no answer until then")
+            finally:
+                self._waited_for.discard(wait)
+        if self._ending:
+            raise TemporarilyUnavailable(f"the server ends, and {call.asks} gave no answer until then")
+        raise TemporarilyUnavailable(f"{call.asks} gave no answer within {self.within_s:.0f} s")
 
     def end(self) -> None:
         """Answers every call that still waits: the server ends."""
+        self._ending = True
         for wait in list(self._waited_for):
             wait.cancel()
 

@@ -50,7 +50,7 @@ class Place:
 
     @property
     def any_address(self) -> bool:
-        """True if it listens on all addresses of this machine, whose names nobody can list."""
+        """True if it listens on all addresses of this machine, whose names are not known."""
         return self.host in ("0.0.0.0", "::", "")
 
 

@@ -44,6 +44,8 @@ class BrokenGraph(EntityGraph):
         (RuntimeError(), "unexpected RuntimeError"),
         (ValueError("no good\nat all"), "no good; at all"),
         (KeyError("k"), "unexpected KeyError"),
+        # Not one of ours: the call did not take too long.
+        (TimeoutError("a limit of the application"), "a limit of the application"),
         (RecursionError("deep"), "unexpected RecursionError: deep"),
         (RuntimeError("x" * 5_000), "unexpected RuntimeError: x"),
         (RuntimeError("at bolt://neo:hunter22@host"), "unexpected RuntimeError: at bolt://***@host"),

@@ -131,7 +131,7 @@ def test_without_the_right_token_nothing_is_answered(guarded: HttpServer, shown:
 def test_the_token_and_guesses_at_it_stand_in_no_log(guarded: HttpServer, world: World) -> None:
     url = guarded.url.replace("0.0.0.0", "127.0.0.1")
     post(url, {"Authorization": f"Bearer {TOKEN}"})
-    post(url, {"Authorization": "Bearer a-guess-of-somebody"})
+    post(url, {"Authorization": "Bearer a-guess-at-the-token"})
     log = guarded.log.read_text(encoding="utf-8")
     assert "serving MCP" in log
     assert TOKEN not in log
