@@ -17,7 +17,8 @@ SEMANTIC_WEIGHT = 1.0
 ALL_WORDS_WEIGHT = 1.0
 # Measured, as RANK and DEPTH, on two sets of questions about the demo's graph (docs/how-to/search.md has the figures).
 SOME_WORDS_WEIGHT = 0.3
-# How many of each half are fused at the least: an entity in the first places of one may be far behind in the other.
+# How many of each half are fused, as far as they are among the candidates: an entity in the first places of one may be
+# far behind in the other.
 DEPTH = 100
 
 

@@ -8,6 +8,7 @@ from neo4j import Record
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.graph.fusion import DEPTH
 from neo4j_queue.graph.lucene import all_of
 from neo4j_queue.graph.search_request import Filters
 from neo4j_queue.names import DELETED, VECTOR, DeletedProperty, VectorProperty
@@ -42,7 +43,11 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Asks the indexes. `model`: the one whose vectors count."""
+    """Asks the indexes. `model`: the one whose vectors count.
+
+    Each answers as many as are there of the candidates, up to what is fused, and asks for more candidates only while
+    fewer than `limit` are found.
+    """
 
     database: Database
     model: str
@@ -81,13 +86,13 @@ class Halves:
                 query,
                 timeout_s=STATEMENT_S,
                 candidates=candidates,
-                limit=limit,
+                limit=max(limit, DEPTH),
                 **filters.parameters,
                 **parameters,
             )
             scores = {hit["node"]: hit["score"] for hit in row["hits"]}
             exhausted = row["found"] < candidates
-            if len(scores) == limit or exhausted or candidates >= MAX_CANDIDATES:
+            if len(scores) >= limit or exhausted or candidates >= MAX_CANDIDATES:
                 cut = len(scores) < limit and not exhausted
                 return Half(scores, row["found"], row.get("current") or 0, cut)
             candidates = min(candidates * GROWTH, MAX_CANDIDATES)

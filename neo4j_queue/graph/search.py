@@ -13,7 +13,7 @@ from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.errors import InvalidAnswer, Neo4jQueueError, SettingsError, TemporarilyUnavailable
 from neo4j_queue.errors.explain import EXIT_CONFIGURATION, exit_code_of, explain, is_temporary
 from neo4j_queue.graph.answer import Hit, SearchAnswer, SearchCoverage
-from neo4j_queue.graph.fusion import DEPTH, Fused, fuse, of_meaning, of_words
+from neo4j_queue.graph.fusion import Fused, fuse, of_meaning, of_words
 from neo4j_queue.graph.halves import STATEMENT_S, Half, Halves
 from neo4j_queue.graph.in_time import InTime
 from neo4j_queue.graph.indexes import indexes_in_time
@@ -163,7 +163,7 @@ class Search:
             raise SettingsError(["nothing makes a vector of the query: give `embed`"])
         vector = self._embedded(embed, request.query)
         half = self._in_time(
-            lambda: self._halves.nearest(index, vector, _depth(request), request.filters), STATEMENT_S
+            lambda: self._halves.nearest(index, vector, request.limit, request.filters), STATEMENT_S
         )
         if not half.current:
             raise NoVectors(f"no current entity has a vector of {self._model} yet")
@@ -196,13 +196,13 @@ class Search:
         return self._in_time(lambda: self._of_words(index, words, request, fused=fused), STATEMENT_S)
 
     def _of_words(self, index: str, words: Sequence[str], request: SearchRequest, *, fused: bool) -> Half:
-        depth, filters = _depth(request), request.filters
-        half = self._halves.by_words(index, " ".join(words), depth, filters)
+        limit, filters = request.limit, request.filters
+        half = self._halves.by_words(index, " ".join(words), limit, filters)
         if not fused:
             return half
         if len(words) == 1:
             return replace(half, all_words=frozenset(half.scores))
-        return replace(half, all_words=self._halves.having_all(index, words, depth, filters))
+        return replace(half, all_words=self._halves.having_all(index, words, limit, filters))
 
     def _why(self, half: SearchMode, error: Neo4jError | DriverError) -> Neo4jQueueError:
         """What an error of an index means: mostly that it was dropped since the last look."""
@@ -276,10 +276,6 @@ class Search:
 
 def _default(indexes: SearchIndexes) -> SearchMode:
     return SearchMode.HYBRID if isinstance(indexes.words, str) else SearchMode.SEMANTIC
-
-
-def _depth(request: SearchRequest) -> int:
-    return max(request.limit, DEPTH)
 
 
 def _syntax_error(told: Neo4jQueueError, error: Neo4jError | DriverError) -> str | None:
