@@ -110,7 +110,7 @@ def test_shared_keys_get_an_index_and_a_note_with_their_number(
 def test_entities_that_can_never_be_embedded_are_counted(
     graph_db: Database, papers: Callable[..., Settings]
 ) -> None:
-    graph_db.write("CREATE (:Paper {doi: 'a'}), (:Paper {doi: 7}), (:Paper)")
+    graph_db.write("CREATE (:Paper {doi: 'a'}), (:Paper {doi: 7.5}), (:Paper)")
     (note,) = migrate_graph(graph_db, papers()).notes
     assert note.startswith("2 :Paper without a text in `doi`")
 
