@@ -112,7 +112,7 @@ def test_entities_that_can_never_be_embedded_are_counted(
 ) -> None:
     graph_db.write("CREATE (:Paper {doi: 'a'}), (:Paper {doi: 7.5}), (:Paper)")
     (note,) = migrate_graph(graph_db, papers()).notes
-    assert note.startswith("2 :Paper without a text in `doi`")
+    assert note.startswith("2 :Paper without a text or a whole number in `doi`")
 
 
 def test_an_index_of_other_dimensions_is_an_error_with_both_numbers_and_stays(
