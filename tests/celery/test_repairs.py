@@ -96,7 +96,8 @@ def test_pause_resume_release_and_retry(make_world: MakeWorld, provider: Provide
     call(world, control, "tasks.repair.resume")
     world.drained(within_s=DRAIN_S)
     world.jobs_db.write(
-        "MATCH (j:EmbedJob) SET j.status = 'failed', j.failure_reason = 'permanent_error', j.outcome = null"
+        "MATCH (j:EmbedJob) REMOVE j:EmbedCompleted "
+        "SET j:EmbedFailed, j.status = 'failed', j.failure_reason = 'permanent_error', j.outcome = null"
     )
     assert call(world, control, "tasks.repair.retry_failed", reason="worker_lost")["retried"] == 0
     assert call(world, control, "tasks.repair.retry_failed", reason="permanent_error")["retried"] == 3
