@@ -190,7 +190,7 @@ def test_a_misspelt_variable_of_env_file_or_environment_is_named_in_a_line_each(
     ]
 
 
-@pytest.mark.parametrize("command", [["health"], ["status"], ["doctor"], ["search", "x"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["health"], ["status"], ["doctor"]], ids=" ".join)
 def test_without_env_file_the_defaults_are_named_when_a_database_does_not_answer(
     command: list[str], environment: dict[str, str]
 ) -> None:
@@ -206,6 +206,17 @@ def test_without_env_file_the_defaults_are_named_when_a_database_does_not_answer
     assert "EMBED_JOB_DATABASE_URI=" not in text.partition(expected)[2]
     (Path(environment["HOME"]) / ".env").write_text("EMBED_BATCH_SIZE=5\n")
     assert "there is no .env" not in run(environment, *command).stderr
+
+
+def test_a_search_without_env_file_names_the_defaults_when_the_graph_does_not_answer(
+    environment: dict[str, str],
+) -> None:
+    """A search needs the graph alone, so the address that does not answer is that of the graph."""
+    environment["NEO4J_URI"] = "bolt://127.0.0.1:10"
+    del environment["EMBED_JOB_DATABASE_URI"]
+    done = run(environment, "search", "x")
+    text = " ".join((done.stderr + done.stdout).split())
+    assert f"there is no .env in {environment['HOME']}; these are defaults: EMBED_JOB_DATABASE_URI=" in text
 
 
 def test_an_answer_that_is_no_silence_of_a_service_names_no_defaults(environment: dict[str, str]) -> None:

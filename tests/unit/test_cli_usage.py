@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
+import typer
 from typer.models import ParameterInfo
 
 from neo4j_queue.cli import app
@@ -152,7 +153,7 @@ def parameters() -> Iterator[tuple[str, type, ParameterInfo]]:
     for command in (command for group in groups if group for command in group.registered_commands):
         assert command.callback is not None
         for name, hint in get_type_hints(command.callback, include_extras=True).items():
-            if name == "return":
+            if name == "return" or hint is typer.Context:  # not what a person writes
                 continue
             kind, info = get_args(hint)
             kind = next((each for each in get_args(kind) if each is not type(None)), kind)
