@@ -26,7 +26,8 @@ log = get_logger()
 class Outage:
     """A service, by default the broker, as this process finds it. Safe to use from threads.
 
-    `is_away` knows the errors that mean it, `tellers` begin the names of the loggers that tell of them.
+    `is_away` knows the errors that mean it, `tellers` begin the names of the loggers that tell of them. `settled_s`:
+    among failures a try may succeed that asks for less than the others.
     """
 
     def __init__(
@@ -37,17 +38,21 @@ class Outage:
         is_away: Callable[[BaseException], bool] = lambda error: isinstance(error, BROKER_ERRORS),
         tellers: tuple[str, ...] = TELLERS,
         retries: str = RETRIES,
+        settled_s: float = 0.0,
     ) -> None:
         self._monotonic = monotonic
+        self._settled_s = settled_s
         self._name, self._is_away, self._tellers, self._retries = name, is_away, tellers, retries
         self._lock = threading.Lock()
         self._since: float | None = None
         self._said = 0.0
+        self._failed_at = 0.0
 
     def away(self, error: BaseException) -> None:
         """A try has failed."""
         now = self._monotonic()
         with self._lock:
+            self._failed_at = now
             if self._since is not None and now - self._said < REPEAT_S:
                 return
             self._since = now if self._since is None else self._since
@@ -62,10 +67,12 @@ class Outage:
         )
 
     def back(self) -> None:
-        """A try has succeeded."""
+        """A try has succeeded. It says nothing within `settled_s` of one that has failed."""
         if self._since is None:
             return
         with self._lock:
+            if self._monotonic() - self._failed_at < self._settled_s:
+                return
             since, self._since = self._since, None
         if since is not None:
             log.info(f"{self._name}_back", away_s=round(self._monotonic() - since, 1))
@@ -111,4 +118,6 @@ database_outage = Outage(
     is_away=_database_is_away,
     tellers=("celery.app.trace",),
     retries="with beat's next tick, until it is back",
+    # A database that takes no writes answers the tasks that only look. Others come with each tick, once a second.
+    settled_s=5.0,
 )

@@ -32,7 +32,7 @@ LATE_HEARTBEAT = 1.5
 # Payment required, and too many requests: a job fails for good with the latter only for a quota, since a rate limit
 # counts no attempt.
 QUOTA_STATUSES = (402, 429)
-# A sweep that cannot be done is due every half a minute.
+# A sweep that cannot be done is due every half a minute; why it cannot is told every five minutes.
 IMPOSSIBLE_EVERY_MS = 300_000
 JUST_DONE = {"skipped": "done already"}
 # Sweeps that come once an hour or less.

@@ -67,6 +67,20 @@ def test_an_absence_is_one_line_when_it_begins_each_half_minute_and_when_it_ends
     assert first["retries"] == "every 1 s, until it is back"
 
 
+def test_a_success_among_failures_is_no_return() -> None:
+    """A database that takes no writes answers what only looks. Guard: `settled_s`; without it each tick is a line."""
+    clock = Clock()
+    outage = Outage(clock, settled_s=5)
+    with capture_logs() as lines:
+        for _ in range(20):
+            outage.away(GONE)
+            clock.now += 1
+            outage.back()
+        clock.now += 4
+        outage.back()
+    assert [line["event"] for line in lines] == ["broker_away", "broker_back"]
+
+
 @pytest.mark.parametrize("said", TOLD_OTHERWISE.values(), ids=TOLD_OTHERWISE)
 def test_what_fails_for_want_of_the_broker_is_told_without_a_stack(said: logging.LogRecord) -> None:
     outage = Outage()
