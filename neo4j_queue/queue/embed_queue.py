@@ -94,7 +94,7 @@ class EmbedQueue:
         )
         self.ticks = Ticks(database, self.limits, clock)
         self._tariff = tariff_of(settings)
-        self._settings = settings
+        self.settings = settings
 
     @classmethod
     def connect(cls, settings: Settings, *, mark: str | None = None) -> Self:
@@ -150,8 +150,8 @@ class EmbedQueue:
             bounds=self.bounds,
             free=batches,
             worker_ttl_ms=self.census.worker_ttl_ms,
-            request_ms=self._settings.embed_request_timeout_ms,
-            deadline_ms=self._settings.embed_job_start_deadline_ms,
+            request_ms=self.settings.embed_request_timeout_ms,
+            deadline_ms=self.settings.embed_job_start_deadline_ms,
             now=self._clock(),
             most_jobs=most_jobs,
             mark=self.mark,
@@ -183,7 +183,7 @@ class EmbedQueue:
             statement("jobs/start"),
             token=token,
             ids=list(job_ids),
-            lock_ms=self._settings.embed_job_lock_duration_ms,
+            lock_ms=self.settings.embed_job_lock_duration_ms,
             worker=worker,
             mark=self.mark,
             tariff=self._tariff,
@@ -234,7 +234,7 @@ class EmbedQueue:
         return RateUsed(**the_row(found).data())
 
     def _rate_budget(self) -> RateBudget:
-        request_ms = self._settings.embed_request_timeout_ms
+        request_ms = self.settings.embed_request_timeout_ms
         return RateBudget(self.limits, self.census.worker_ttl_ms, request_ms, self._clock(), self._tariff)
 
     # -- the end of a lease --------------------------------------------------------------------------------
@@ -313,13 +313,13 @@ class EmbedQueue:
 
     def cleanup(self, most: int | None = None) -> retention.CleanupReport:
         """Removes ended jobs past `EMBED_JOB_RETENTION_DAYS`; see `retention.cleanup`."""
-        days = self._settings.embed_job_retention_days
+        days = self.settings.embed_job_retention_days
         if days is None:
             raise ValueError("EMBED_JOB_RETENTION_DAYS is not set")
         return retention.cleanup(
             self.database,
             retention_days=days,
-            archive_days=self._settings.embed_job_archive_days,
+            archive_days=self.settings.embed_job_archive_days,
             most=most,
             now=self._clock(),
         )

@@ -6,11 +6,14 @@ Its exact figures are kept with their time, and shown when a person asks. What c
 
 from dataclasses import dataclass
 
+from neo4j import Record
+
+from neo4j_queue.checks.fingerprint import differing
 from neo4j_queue.cypher import statement
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import Coverage
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.reconcile.sweep import Scope
+from neo4j_queue.reconcile.sweep import Scope, made_for
 
 # Counting walks over all entities: a tenth of a second for so many. Beyond, it would grow with the graph.
 COUNTED_NOW = 50_000
@@ -42,18 +45,18 @@ def known_coverage(graph: EntityGraph, queue: EmbedQueue, unfinished: int) -> Kn
 
     A graph of up to `COUNTED_NOW` entities is counted now. There, jobs beyond the entities without a vector are for
     changed texts, so as many entities count as stale. Of a larger graph it is the figures of the last full sweep, as
-    they were then.
+    they were then, where it was done under these settings.
     """
     known = graph.known()
-    swept = queue.database.read(statement("sweeps/last"), scope=Scope.ALL.value)
+    swept = _last_full_sweep(graph, queue)
     compared_at, failed, oldest = (
-        (swept[0][name] for name in ("ended_at", "failed", "oldest_stale_at")) if swept else (None,) * 3
+        (swept[name] for name in ("ended_at", "failed", "oldest_stale_at")) if swept else (None,) * 3
     )
     if known.nodes <= COUNTED_NOW:
         counted = _with_queued(graph.coverage(), unfinished)
         as_of: int | None = known.now
     elif swept:
-        seen, fresh, missing = (swept[0][name] for name in ("seen", "fresh", "missing"))
+        seen, fresh, missing = (swept[name] for name in ("seen", "fresh", "missing"))
         counted, as_of = Coverage(seen, fresh, seen - fresh - missing, missing), compared_at
     else:
         return KnownCoverage(known.nodes, None, None, None, None, None, known.outbox)
@@ -68,6 +71,14 @@ def known_coverage(graph: EntityGraph, queue: EmbedQueue, unfinished: int) -> Kn
         failed,
         oldest,
     )
+
+
+def _last_full_sweep(graph: EntityGraph, queue: EmbedQueue) -> Record | None:
+    """What it counted; None: there was none under these settings. Others mean other entities, texts or vectors."""
+    found = queue.database.read(statement("sweeps/last"), scope=Scope.ALL.value)
+    if not found or found[0]["made_for"] is None:
+        return None
+    return None if differing(found[0]["made_for"], made_for(graph, queue)) else found[0]
 
 
 def _with_queued(counted: Coverage, unfinished: int) -> Coverage:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
+from neo4j_queue.checks import fingerprint
 from neo4j_queue.cypher import statement
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entities import EntityText
@@ -92,8 +93,16 @@ def sweep(
         done = sweep_page(graph, queue, scope, step.texts, done)
         progress(done)
     counts = {**asdict(done), "failed": done.failed}
-    queue.database.write(statement("sweeps/ended"), scope=scope.value, counts=counts, now=None)
+    settings = made_for(graph, queue)
+    queue.database.write(
+        statement("sweeps/ended"), scope=scope.value, counts=counts, made_for=settings, now=None
+    )
     return with_left_out(graph, scope, done)
+
+
+def made_for(graph: EntityGraph, queue: EmbedQueue) -> str:
+    """The fingerprint of the settings that a sweep is done under: what it counts and where it stands hold for these."""
+    return queue.mark or fingerprint.fingerprint(queue.settings, graph.database)
 
 
 def with_left_out(graph: EntityGraph, scope: Scope, done: Sweep) -> Sweep:

@@ -121,6 +121,7 @@ class Sweeps:
             token=token,
             next=following,
             silent_ms=SILENT_MS,
+            made_for=self._settings,
             now=self.now(),
         )
         if not granted:
@@ -150,7 +151,7 @@ class Sweeps:
     @property
     def _settings(self) -> str:
         """What the marks hold for: under other settings every entity may be stale."""
-        return self.queue.mark or ""
+        return sweep.made_for(self.graph, self.queue)
 
     def _steps(self, scope: Scope | Changed, granted: Record) -> Iterator[_Step]:
         """The way from where the last turn ended."""
@@ -160,11 +161,12 @@ class Sweeps:
                 yield _Step(scope, texts, last, {})
             return
         changes = Changes(self.graph, scope.timestamp)
-        before = _marks(granted, self._settings)
+        settings = self._settings
+        before = _marks(granted, settings)
         position = watermark.begin(changes, before) if after is None else Position.loads(after)
         for step in watermark.walk(changes, position, sweep.PAGE):
             goes_on = None if step.position is None else step.position.dumps()
-            marks = {"marks": position.marks.dumps(), "marked_for": self._settings}
+            marks = {"marks": position.marks.dumps(), "marked_for": settings}
             yield _Step(position, step.texts, goes_on, marks)
 
     def _move(self, scope: Scope | Changed, token: str, step: _Step, done: Sweep) -> bool:

@@ -12,7 +12,7 @@ from neo4j_queue.reconcile import sweep as sweeps
 from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
 from neo4j_queue.reconcile.sweep import Scope, sweep
 from neo4j_queue.reconcile.turns import Sweeps
-from tests.pipeline.conftest import Bench
+from tests.pipeline.conftest import Bench, MakeBench
 
 
 def known(bench: Bench) -> KnownCoverage:
@@ -78,6 +78,31 @@ def test_of_a_large_graph_the_figures_of_the_last_sweep_are_shown_with_their_tim
 
 
 @pytest.mark.parametrize("in_turns", [True, False])
+@pytest.mark.parametrize("at_hand", [0, 50_000], ids=["large", "counted now"])
+def test_figures_of_a_sweep_under_other_settings_are_not_shown(
+    bench: Bench, make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch, in_turns: bool, at_hand: int
+) -> None:
+    """They are of other entities: a graph of 62,000 was said to hold none. Seen failing without `differing` in
+    `_last_full_sweep`; and without `last_made_for` in sweeps/move and sweeps/ended the own figures are not known."""
+    monkeypatch.setattr(coverage, "COUNTED_NOW", at_hand)
+    bench.create("a", "b", "c")
+    bench.graph.database.write("CREATE (:Author {name: 'someone'})")
+    if in_turns:
+        Sweeps(bench.graph, bench.queue, clock=lambda: 0.0).take_turn(Scope.ALL)
+    else:
+        sweep(bench.graph, bench.queue, Scope.ALL)
+    assert counts(known(bench)) == (3, 0, 0, 3)
+    assert known(bench).compared_at is not None
+    other = known(make_bench(embed_entity_label="Author"))
+    assert other.entities == 1
+    assert (other.compared_at, other.failed, other.oldest_stale_at) == (None, None, None)
+    assert (other.as_of is None) == (at_hand == 0)
+    other_model = known(make_bench(openai_embedding_model="other-model"))
+    assert other_model.compared_at is None, "the same entities, and none of these vectors is looked at"
+    assert known(bench).compared_at is not None, "its own are still known"
+
+
+@pytest.mark.parametrize("in_turns", [True, False])
 def test_the_full_sweep_counts_failed_entities_and_the_oldest_stale_vector(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, in_turns: bool
 ) -> None:
@@ -121,7 +146,11 @@ def test_nothing_that_grows_with_the_graph_is_asked(bench: Bench, monkeypatch: p
     )
     known_coverage(bench.graph, bench.queue, 0)
     names = {"label": "Entity", "key": "name", **VECTOR.identifiers}
-    assert asked == [statement("graph/known", **names), statement("sweeps/last")]
+    assert asked == [
+        statement("graph/known", **names),
+        statement("sweeps/last"),
+        statement("server/store"),
+    ]
 
 
 def test_what_the_server_knows_agrees_with_a_count(bench: Bench) -> None:

@@ -18,7 +18,7 @@ from neo4j_queue.reconcile.sweep import Scope, Sweep
 from neo4j_queue.reconcile.turns import SILENT_MS, Sweeps, Turn
 from neo4j_queue.reconcile.watermark import Changed
 from neo4j_queue.schema import triggers
-from tests.pipeline.conftest import Bench
+from tests.pipeline.conftest import Bench, MakeBench
 from tests.queue.scenery import CountingDatabase, all_jobs
 from tests.waiting import wait_until
 
@@ -91,6 +91,26 @@ def test_a_sweep_whose_next_turn_was_lost_is_found_and_goes_on(sweeping: Sweeps,
     assert sweeping.stranded() == [(Scope.ALL, lost.token)]
     assert turn(sweeping.take_turn(Scope.ALL, lost.token)).done.seen == 20
     assert sweeping.stranded() == []
+
+
+@pytest.mark.parametrize("by_token", [True, False], ids=["its next turn", "a new sweep"])
+def test_a_sweep_of_other_settings_under_way_begins_anew(
+    sweeping: Sweeps, make_bench: MakeBench, by_token: bool
+) -> None:
+    """Its place is one among other entities, and its counts are of those. Seen failing without `foreign` in
+    sweeps/claim: the turn goes on at the old place, and the new sweep waits for one that nobody goes on with."""
+    old = turn(sweeping.take_turn(Scope.ALL))
+    assert old.token is not None
+    other = make_bench(openai_embedding_model="other-model")
+    seconds = itertools.count(step=turns.TURN_S)
+    now = Sweeps(other.graph, other.queue, clock=lambda: next(seconds), now=lambda: other.clock.now)
+    found = [turn(now.take_turn(Scope.ALL, old.token if by_token else None))]
+    assert found[0].done.seen == PAGE, "from the first entity on"
+    assert now.take_turn(Scope.ALL) is None, "there is one under way"
+    assert sweeping.take_turn(Scope.ALL, old.token) is None, "the old one is over"
+    while found[-1].token is not None:
+        found.append(turn(now.take_turn(Scope.ALL, found[-1].token)))
+    assert found[-1].done.seen == COUNT
 
 
 def test_a_sweep_that_was_taken_for_dead_stops_at_its_next_page(

@@ -271,7 +271,7 @@ def test_a_job_that_is_removed_while_the_statement_waits_is_made_anew(
     empty. Guard: `job["id"] is None`; without it the whole page fails with a TypeError."""
     (old,) = queue.enqueue(request(0))
     with HeldDatabase(jobs_db.address) as held, ThreadPoolExecutor(1) as pool:
-        EmbedQueue(held, queue._settings, clock=queue._clock).enqueue(request(5))
+        EmbedQueue(held, queue.settings, clock=queue._clock).enqueue(request(5))
         coming = pool.submit(queue.enqueue, [request(0), request(5)])
         blocked = partial(jobs_db.autocommit, BLOCKED)
         wait_until(lambda: blocked()[0]["blocked"], within_s=30, what="it waits for the other key")

@@ -11,6 +11,6 @@ SET s.after = $after, s.moved_at = CASE WHEN $after IS NOT NULL THEN now END,
   s.token = CASE WHEN $after IS NOT NULL THEN s.token END
 FOREACH (_ IN CASE WHEN $after IS NULL THEN [1] ELSE [] END |
   SET s.ended_at = now, s.last_seen = s.seen, s.last_fresh = s.fresh, s.last_missing = s.missing,
-    s.last_failed = $failed, s.last_oldest_stale_at = s.oldest_stale_at
+    s.last_failed = $failed, s.last_oldest_stale_at = s.oldest_stale_at, s.last_made_for = s.made_for
   SET s += $marks)
 RETURN s.scope AS scope
