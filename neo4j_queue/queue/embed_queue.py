@@ -114,14 +114,19 @@ class EmbedQueue:
     # -- into the queue ------------------------------------------------------------------------------------
 
     def enqueue(
-        self, requests: JobRequest | Iterable[JobRequest], *, leave_failed: bool = False
+        self,
+        requests: JobRequest | Iterable[JobRequest],
+        *,
+        leave_failed: bool = False,
+        keep_priority: bool = False,
     ) -> list[EnqueueResult]:
         """One result per request, in their order: `created`, `requeued` or `duplicate`, with the job's id.
 
         Takes one or thousands. A job that failed is queued again as if new (with `leave_failed` it stays, and the
-        answer is `left_failed`), a completed one only with `force`; a priority is raised, never lowered. Requests that
-        repeat a key within the call get the first one's job. Raises ValueError, and writes nothing, when there can be
-        no job for a request: see `JobRequest.refusal`.
+        answer is `left_failed`), a completed one only with `force`; a priority is raised, never lowered (with
+        `keep_priority` only that of a job that is queued again). Requests that repeat a key within the call get the
+        first one's job. Raises ValueError, and writes nothing, when there can be no job for a request: see
+        `JobRequest.refusal`.
         """
         asked = [requests] if isinstance(requests, JobRequest) else list(requests)
         for request in asked:
@@ -129,7 +134,9 @@ class EmbedQueue:
                 raise ValueError(refusal)
         found: dict[Key, EnqueueResult] = {}
         for page in pages(merged(asked), PAGE):
-            enqueueing = EnqueueTransaction(page, self._retry.max_attempts, leave_failed, self._clock())
+            enqueueing = EnqueueTransaction(
+                page, self._retry.max_attempts, leave_failed, keep_priority, self._clock()
+            )
             # A repeat answers as the first would have: the ids were drawn before.
             stored = _repeatable(partial(self.database.transaction, enqueueing.run))
             found.update(zip(map(key_of, page), stored, strict=True))

@@ -61,12 +61,13 @@ def one_for_each(requests: Sequence[JobRequest], found: Mapping[Key, EnqueueResu
 class EnqueueTransaction:
     """One page of requests with distinct keys. The ids are drawn once, so that a repeat means the same jobs.
 
-    `leave_failed`: a job that failed for good stays failed.
+    `leave_failed`: a job that failed for good stays failed. `keep_priority`: one that waits or runs is not raised.
     """
 
     page: Sequence[JobRequest]
     max_attempts: int
     leave_failed: bool
+    keep_priority: bool
     now: int | None
     _drawn: list[dict[str, Any]] = field(init=False, repr=False)
 
@@ -107,6 +108,7 @@ class EnqueueTransaction:
         common = {
             "max_attempts": self.max_attempts,
             "leave_failed": self.leave_failed,
+            "keep_priority": self.keep_priority,
             "now": self.now,
         }
         return {
@@ -124,7 +126,7 @@ class EnqueueTransaction:
                 return True
             case Status.PENDING if row["due_now"]:
                 return True
-        return bool(row["priority"] > job["priority"])
+        return not self.keep_priority and bool(row["priority"] > job["priority"])
 
     def _outcome(self, job: Mapping[str, Any], again: Mapping[int, bool | None]) -> Enqueued:
         row = job["row"]

@@ -173,12 +173,13 @@ def read_ahead(items: Iterable[T]) -> Iterator[T]:
 def enqueue_stale(
     graph: EntityGraph, queue: EmbedQueue, texts: Sequence[EntityText], priority: int
 ) -> tuple[list[EnqueueResult], dict[str, str]]:
-    """Enqueues what these texts need; a job of that very text that failed for good is left so.
+    """Enqueues what these texts need; a job of that very text that failed for good is left so, and one that waits or
+    runs keeps its priority: a load would stand before edits as soon as a sweep saw it.
 
     Also says for which entities no job is possible, and why: the log names them.
     """
     requests = [text.request(graph.model, priority=priority) for text in texts if text.needs_vector]
-    results, refused = enqueue_apart(queue, requests, leave_failed=True)
+    results, refused = enqueue_apart(queue, requests, leave_failed=True, keep_priority=True)
     for uid, why in refused.items():
         log.warning("entity_refused", entity_name=shown(uid), reason=why)
     return results, refused

@@ -168,6 +168,26 @@ def test_an_edit_is_found_whatever_kind_of_time_it_has(
     assert look(sweeping).queued == 2, "the next edits, one of a new entity"
 
 
+def test_a_change_that_is_queued_as_a_backfill_stays_one(
+    sweeping: Sweeps, bench: Bench, writer: Writer
+) -> None:
+    """A load sets the timestamp too. Seen to fail without `keep_priority` in `enqueue_stale`: the sweep of changes
+    raises each job of the load, and an edit waits behind all of it."""
+    writer.create(5, ago=3 * DAY)
+    settled(sweeping, bench)
+    for n in range(3):
+        writer.edit(f"new{n}", text="loaded")
+    assert sweep.sweep(bench.graph, bench.queue, Scope.MISSING).queued == 3
+    writer.edit("new1", text="by a person")
+    writer.edit("old1")
+    done = look(sweeping)
+    assert (done.queued, done.standing) == (2, 2)
+    found = {name: bench.job(name)["priority"] for name in ("new0", "new1", "new2", "old1")}
+    assert found == {"new0": 0, "new1": 1, "new2": 0, "old1": 1}
+    look(sweeping)
+    assert {name: bench.job(name)["priority"] for name in found} == found
+
+
 def test_kinds_may_be_mixed(sweeping: Sweeps, bench: Bench, graph_db: Database) -> None:
     """Guard: `Kind`, each looked at by itself. The server compares no datetime with a number."""
     writers = {kind: Writer(graph_db, written) for kind, written in WRITTEN.items()}

@@ -11,9 +11,11 @@ from structlog.testing import capture_logs
 from neo4j_queue import jobs
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.jobs import JobRequest
+from neo4j_queue.mock_provider import error
 from neo4j_queue.queue import ticks
 from neo4j_queue.reconcile import sweep, turns
 from neo4j_queue.reconcile.apart import enqueue_apart
+from neo4j_queue.reconcile.repair import force_generate_embedding
 from neo4j_queue.reconcile.sweep import Scope, Sweep
 from neo4j_queue.reconcile.turns import SILENT_MS, Sweeps, Turn
 from neo4j_queue.reconcile.watermark import Changed
@@ -196,9 +198,82 @@ def test_jobs_of_a_backfill_stand_behind_those_of_people(bench: Bench) -> None:
     sweep.sweep(bench.graph, bench.queue, Scope.ALL)
     bench.create("edited")
     assert [bench.job(name)["priority"] for name in ("old1", "edited")] == [0, 1]
-    bench.graph.database.write("MATCH (n:Entity {name: 'old3'}) SET n:EmbedPending")
+    bench.graph.database.write(
+        "MATCH (n:Entity {name: 'old3'}) SET n:EmbedPending, n.observations = ['edited by another program']"
+    )
     sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
-    assert [bench.job(name)["priority"] for name in ("old2", "old3")] == [0, 1], "raised by the outbox"
+    assert [bench.job(name)["priority"] for name in ("old2", "old3")] == [0, 1], "a new text is a new job"
+
+
+def load(bench: Bench, *names: str) -> None:
+    """Entities of a bulk load, queued."""
+    bench.graph.load_entities({"name": name, "observations": ["loaded"]} for name in names)
+
+
+def priorities(bench: Bench, *names: str) -> list[int]:
+    """Of the newest job of each."""
+    return [bench.job(name)["priority"] for name in names]
+
+
+def test_jobs_of_a_load_stay_behind_those_of_people_whatever_sweeps_find_them(bench: Bench) -> None:
+    """Their nodes are in the outbox until they are embedded. Seen to fail without `keep_priority` in `enqueue_stale`:
+    the first sweep of the outbox raises every job of the load, and an edit waits behind all of it."""
+    names = [f"e{n}" for n in range(30)]
+    load(bench, *names)
+    bench.queue.database.write("MATCH (j:EmbedJob) REMOVE j._lock")
+    before = stored(bench)
+    for scope in (Scope.OUTBOX, Scope.OUTBOX, Scope.MISSING, Scope.ALL):
+        assert sweep.sweep(bench.graph, bench.queue, scope) == Sweep(seen=30, standing=30, missing=30)
+    assert stored(bench) == before, "not even locked"
+    bench.skip(1)
+    bench.create("edited")
+    bench.graph.update_entity("e7", {"observations": ["by a person"]})
+    sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert priorities(bench, "edited", "e7", "e8") == [1, 1, 0]
+    assert [job["priority"] for job in bench.queue.jobs(entity_uid="e7")] == [1, 0], (
+        "the old text's is not raised"
+    )
+
+
+def test_a_person_who_asks_for_what_is_loaded_raises_its_job(bench: Bench) -> None:
+    """The sweep that comes after leaves that as it is."""
+    load(bench, "left", "touched", "repaired", "back", "created")
+    bench.graph.touch(["touched"])
+    force_generate_embedding(bench.graph, bench.queue, "repaired")
+    bench.graph.update_entity("back", {"observations": ["other"]})
+    bench.graph.update_entity("back", {"observations": ["loaded"]})
+    bench.create("created", text="loaded")
+    sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert priorities(bench, "left", "touched", "repaired", "created") == [0, 1, 9, 1]
+    assert [job["priority"] for job in bench.queue.jobs(entity_uid="back")] == [1, 1]
+
+
+def test_what_was_not_handed_over_gets_a_job_of_the_outbox(bench: Bench) -> None:
+    """The queue did not hear of it, and it is not known whether a person waits for it."""
+    load(bench, "queued", "lost")
+    bench.queue.database.write("MATCH (j:EmbedJob {entity_uid: 'lost'}) DETACH DELETE j")
+    done = sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert (done.queued, done.standing) == (1, 1)
+    assert priorities(bench, "queued", "lost") == [0, 1]
+
+
+def test_a_job_of_a_load_that_is_embedded_or_waits_for_another_try_keeps_its_priority(bench: Bench) -> None:
+    """An edit that brings back a text that was embedded before has that of an edit."""
+    load(bench, "waits")
+    bench.provider.reply_always(error(500))
+    bench.step()
+    assert bench.job("waits")["attempts"] == 1
+    sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert priorities(bench, "waits") == [0]
+    (lease,) = bench.queue.lease("test", batches=1).leases
+    sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX)
+    assert (bench.job("waits")["status"], priorities(bench, "waits")) == ("processing", [0])
+    bench.provider.reply_always(None)
+    bench.pipeline.run(lease.token, lease.job_ids)
+    assert bench.job("waits")["status"] == "completed"
+    bench.graph.database.write("MATCH (n:Entity {name: 'waits'}) SET n:EmbedPending REMOVE n.embedding")
+    assert sweep.sweep(bench.graph, bench.queue, Scope.OUTBOX).queued == 1
+    assert priorities(bench, "waits") == [1], "another program has asked for its vector"
 
 
 @pytest.mark.parametrize("scope", [Scope.MISSING, Scope.ALL])

@@ -220,6 +220,67 @@ def test_a_job_that_failed_can_be_left_as_it_is(queue: EmbedQueue, jobs_db: Data
     assert outcomes(queue.enqueue(request(0))) == ["requeued"]
 
 
+@pytest.mark.parametrize("state", ["pending", "delayed", "processing", "completed", "failed"])
+def test_a_job_that_stands_can_keep_its_priority(queue: EmbedQueue, jobs_db: Database, state: str) -> None:
+    """What a sweep asks for: it has found again what is queued already, and no one has asked for it anew. Seen to fail
+    without `keep_priority` in `_may_change`: the job is locked."""
+    (created,) = queue.enqueue(request(priority=0))
+    if state != "pending":
+        work = running(queue)
+        if state == "delayed":
+            queue.fail(work.token, failures(work.jobs))
+            assert queue.status().delayed == 1
+        elif state == "completed":
+            queue.complete(work.token, work.ids)
+        elif state == "failed":
+            queue.fail(work.token, failures(work.jobs, ErrorCategory.PERMANENT))
+    jobs_db.write("MATCH (j:EmbedJob) REMOVE j._lock")
+    before = all_jobs(jobs_db)
+    swept = request(priority=1, force=state != "completed")
+    results = queue.enqueue([swept, request(1)], leave_failed=True, keep_priority=True)
+    assert outcomes(results) == ["left_failed" if state == "failed" else "duplicate", "created"]
+    after = all_jobs(jobs_db)
+    assert after[created.id] == before[created.id], "not even locked"
+    assert after[results[1].id]["priority"] == 1, "a new job gets what was asked for"
+    queue.enqueue(request(priority=1))
+    assert all_jobs(jobs_db)[created.id]["priority"] == 1, "anyone else raises it"
+
+
+@pytest.mark.parametrize("ended", ["completed", "failed"])
+def test_a_job_that_is_queued_again_has_the_priority_of_the_wish(
+    queue: EmbedQueue, jobs_db: Database, ended: str
+) -> None:
+    """It does not stand, it is as if new. Guard: `again` in jobs/requeue; without it an edit that brings an old text
+    back waits behind the backfills among which that text was embedded before."""
+    (created,) = queue.enqueue(request(priority=0))
+    work = running(queue)
+    if ended == "completed":
+        queue.complete(work.token, work.ids)
+    else:
+        queue.fail(work.token, failures(work.jobs, ErrorCategory.PERMANENT))
+    (again,) = queue.enqueue(request(priority=1, force=True), keep_priority=True)
+    assert (again.id, outcomes([again])) == (created.id, ["requeued"])
+    assert all_jobs(jobs_db)[created.id]["priority"] == 1
+
+
+def test_a_priority_is_kept_by_what_the_job_is_under_its_lock(queue: EmbedQueue, jobs_db: Database) -> None:
+    """A sweep saw the job completed; while it waits for the lock, a load has queued it again. Guard: `keep_priority` in
+    jobs/requeue; without it such a job is raised."""
+    (created,) = queue.enqueue(request(priority=0))
+    work = running(queue)
+    queue.complete(work.token, work.ids)
+    with HeldDatabase(jobs_db.address) as held, ThreadPoolExecutor(1) as pool:
+        load = EmbedQueue(held, queue._settings, clock=queue._clock)
+        assert outcomes(load.enqueue(request(priority=0, force=True))) == ["requeued"]
+        coming = pool.submit(queue.enqueue, request(priority=1, force=True), keep_priority=True)
+        blocked = partial(jobs_db.autocommit, BLOCKED)
+        wait_until(lambda: blocked()[0]["blocked"], within_s=30, what="it waits for the job")
+        held.commit()
+        assert outcomes(coming.result(timeout=30)) == ["duplicate"]
+    job = all_jobs(jobs_db)[created.id]
+    assert (job["status"], job["priority"]) == ("pending", 0)
+
+
 def test_a_job_that_waits_for_its_back_off_can_be_made_due_now(
     queue: EmbedQueue, jobs_db: Database, clock: Clock
 ) -> None:

@@ -1,6 +1,7 @@
 // Queues ended jobs again as if they were new, raises priorities, and ends the wait of those that are to be due now;
 // what is not so under the lock stays.
-// parameters: rows [{row, id, priority, force, due_now, est_tokens}], leave_failed (failed jobs stay), max_attempts, now
+// parameters: rows [{row, id, priority, force, due_now, est_tokens}], leave_failed (failed jobs stay),
+//             keep_priority (only jobs that are queued again are raised), max_attempts, now
 // packed:     row, again (queued again, or due sooner?) of each job; no row, or null: the clean-up has removed it
 // locks:      jobs in the order of `rows`
 OPTIONAL MATCH (c:QueueControl {name: 'embedding'})
@@ -12,7 +13,10 @@ WITH made_for, row, j, coalesce($now, datetime.realtime().epochMillis) AS now
 WITH made_for, row, j, now,
   (j.status = 'failed' AND NOT $leave_failed) OR (row.force AND j.status = 'completed') AS again,
   row.due_now AND j.status = 'pending' AND j.available_at > now AS hurried
-SET j.priority = CASE WHEN row.priority > j.priority THEN row.priority ELSE j.priority END,
+SET j.priority = CASE
+    WHEN row.priority > j.priority AND (again OR NOT $keep_priority) THEN row.priority
+    ELSE j.priority
+  END,
   j.available_at = CASE WHEN hurried THEN now ELSE j.available_at END
 FOREACH (_ IN CASE WHEN again THEN [1] ELSE [] END |
   SET j.status = 'pending', j.available_at = now, j.attempts = 0, j.max_attempts = $max_attempts, j.crashes = 0,
