@@ -38,7 +38,8 @@ class Hit:
 class SearchCoverage:
     """What was searched, as far as the server knows it without looking at the entities.
 
-    entities: nodes of the label, soft-deleted ones too. pending: those whose change waits for its vector.
+    entities: nodes of the label, soft-deleted ones too. pending: those whose change waits for its vector
+    (where more than 10,000 were to be looked at, at most so many).
     vector_index, text_index: the indexes that were asked; None = not asked.
     cut: fewer than `limit` passed the filters among the 20,000 nearest, so more may be there.
     """

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from neo4j import Record
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.embedders.base import is_usable
 from neo4j_queue.errors import InvalidAnswer, Neo4jQueueError, SettingsError, TemporarilyUnavailable
@@ -18,6 +18,7 @@ from neo4j_queue.graph.halves import STATEMENT_S, Half, Halves
 from neo4j_queue.graph.in_time import InTime
 from neo4j_queue.graph.indexes import indexes_in_time
 from neo4j_queue.graph.keys import named
+from neo4j_queue.graph.known import known
 from neo4j_queue.graph.lucene import words_of
 from neo4j_queue.graph.query_embedder import EmbedQuery
 from neo4j_queue.graph.search_indexes import SearchIndexes, WantedIndexes
@@ -111,9 +112,8 @@ class Search:
 
     def _look(self) -> _Look:
         indexes = self._indexes or self._look_at_indexes()
-        query = statement("graph/known", label=self._wanted.label)
-        (row,) = self._database.ask(query, timeout_s=LOOK_S)
-        return _Look(indexes, row["nodes"], row["outbox"])
+        seen = known(partial(self._database.ask, timeout_s=LOOK_S), self._wanted.label)
+        return _Look(indexes, seen.nodes, seen.outbox)
 
     def _look_at_indexes(self) -> SearchIndexes:
         try:

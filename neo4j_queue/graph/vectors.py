@@ -26,6 +26,7 @@ from neo4j_queue.graph.keys import (
     order,
     without_key,
 )
+from neo4j_queue.graph.known import Known, known
 from neo4j_queue.names import DELETED, OUTBOX_LABEL, VECTOR, DeletedProperty, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash
 from neo4j_queue.times import epoch_ms
@@ -63,14 +64,6 @@ class Walk(NamedTuple):
 
     texts: list[EntityText]
     last: Place | None
-
-
-class Known(NamedTuple):
-    """Nodes of the label (soft-deleted ones too), those in the outbox, and the server's time (epoch ms)."""
-
-    nodes: int
-    outbox: int
-    now: int
 
 
 class EntityVectors:
@@ -354,9 +347,8 @@ class EntityVectors:
         return self._texts("changed_texts", nodes=Bulk(nodes)) if nodes else []
 
     def known(self) -> Known:
-        """What the server knows of the entities without looking at them; milliseconds at any size."""
-        (row,) = self.database.read(self._statement("known"))
-        return Known(row["nodes"], row["outbox"], row["now"])
+        """What is known of the entities at once, at any size."""
+        return known(self.database.read, self.label)
 
     def coverage(self) -> Coverage:
         """How much of the graph has a vector. Walks over the entities: about two seconds for a million."""

@@ -148,6 +148,7 @@ def test_nothing_that_grows_with_the_graph_is_asked(bench: Bench, monkeypatch: p
     names = {"label": "Entity", "key": "name", **VECTOR.identifiers}
     assert asked == [
         statement("graph/known", **names),
+        statement("graph/with_both", among="EmbedPending", label="Entity"),
         statement("sweeps/last"),
         statement("server/store"),
     ]
