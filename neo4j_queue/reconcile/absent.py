@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from neo4j_queue import schema
 from neo4j_queue.cypher import quote
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.keys import left_out
+from neo4j_queue.graph.keys import number_of
 from neo4j_queue.graph.look import LookedAt, Otherwise, labels_with, named_otherwise, near_keys
 from neo4j_queue.reconcile.commands import command
 from neo4j_queue.reconcile.explanation import Cause, Reason
@@ -22,7 +22,7 @@ def why_absent(graph: EntityGraph, name: str, deleted: Sequence[LookedAt]) -> li
     if deleted:
         return [_soft_deleted(graph)]
     if reason := graph.not_found(name).reason:
-        return [Cause(Reason.UNUSABLE_KEY, reason, False, None, left_out(1, graph.label, graph.key))]
+        return [_number(graph, name, reason)]
     indexed = [
         index.labels[0]
         for index in schema.indexes(graph.database).values()
@@ -33,6 +33,24 @@ def why_absent(graph: EntityGraph, name: str, deleted: Sequence[LookedAt]) -> li
     if found := named_otherwise(graph, name):
         return [_otherwise(graph, found)]
     return [_not_found(graph, name)]
+
+
+def _number(graph: EntityGraph, name: str, reason: str) -> Cause:
+    """There is a number as key that this name reads as. A whole one has another name, and a decimal one has none."""
+    number = float(name)
+    whole = str(int(number)) if number.is_integer() else ""
+    if number_of(whole) is not None:
+        why = f"no :{graph.label} has this `{graph.key}`; did you mean {whole}?"
+        return Cause(Reason.NOT_FOUND, why, False, command("explain", whole))
+    return Cause(Reason.UNUSABLE_KEY, reason, False, None, _give_it_a_key(graph))
+
+
+def _give_it_a_key(graph: EntityGraph) -> str:
+    """Of this one entity; how many more there are is not looked at."""
+    return (
+        f"give it a text or a whole number in `{graph.key}`, or set EMBED_ENTITY_KEY to a property where all have one; "
+        "`neo4j-queue doctor` says how many such entities there are"
+    )
 
 
 def _soft_deleted(graph: EntityGraph) -> Cause:
@@ -59,7 +77,7 @@ def _otherwise(graph: EntityGraph, found: Otherwise) -> Cause:
         return Cause(Reason.SOFT_DELETED, why, False)
     if not found.uid:
         why = f"{what} without a text or a whole number in `{graph.key}`: it will never get a vector"
-        return Cause(Reason.UNUSABLE_KEY, why, False, None, left_out(1, graph.label, graph.key))
+        return Cause(Reason.UNUSABLE_KEY, why, False, None, _give_it_a_key(graph))
     why = f"{what} whose key `{graph.key}` is {_quoted(found.uid)}: entities are named by their key"
     return Cause(Reason.OTHER_PROPERTY, why, False, command("explain", found.uid))
 

@@ -187,7 +187,9 @@ def ended_before(job: Job) -> str:
     at = moment(job.get("processed_at"), None)
     match job.get("outcome"):
         case Outcome.ENTITY_DELETED:
-            return f"its job ended at {at}, for the entity was not there then"
+            # Under other settings its worker looked among other entities; which were in force then is not kept.
+            why = "the entity was not there then, or other settings were in force (graph, label or key)"
+            return f"its job ended at {at} without a vector: {why}"
         case Outcome.SUPERSEDED:
             return f"its job ended at {at} as superseded, and the text has changed back since"
         case outcome:

@@ -66,6 +66,26 @@ def test_a_key_that_is_a_decimal_number(working: Bench) -> None:
     found = why(working, "42.5")
     assert (found.reason, found.well) == (Reason.UNUSABLE_KEY, False)
     assert "number" in found.causes[0].why
+    assert found.advice is not None
+    assert found.advice.startswith("give it a text or a whole number in `name`")
+    assert "1 :Entity" not in found.advice, "there may be more"
+
+
+@pytest.mark.parametrize("name", ["00005", "5.0", "+5", " 5", "5e0"])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_another_writing_of_a_whole_number_is_one_that_was_meant(
+    working: Bench, name: str, deleted: bool
+) -> None:
+    """Seen failing without `_number`: the key was said to be a decimal, and a new key for all entities was advised."""
+    cypher(
+        working,
+        "CREATE (n:Entity {name: 5, observations: ['x']}) SET n.validTo = $at",
+        at=1 if deleted else None,
+    )
+    found = why(working, name)
+    assert (found.reason, found.well) == (Reason.NOT_FOUND, False)
+    assert found.causes[0].why == "no :Entity has this `name`; did you mean 5?"
+    assert (found.command, found.advice) == ("neo4j-queue explain 5", None)
 
 
 def test_a_key_that_is_a_whole_number_is_explained_like_any_other(working: Bench) -> None:
@@ -241,6 +261,19 @@ def test_deleted_and_created_again_by_another_program(working: Bench) -> None:
     found = why(working)
     assert found.reason is Reason.NOT_QUEUED
     assert "the entity was not there then" in found.causes[0].why
+
+
+def test_a_job_that_ended_under_other_settings(working: Bench, make_bench: MakeBench) -> None:
+    """`init --force` has put another label in force, whose worker found no such entity. Seen failing with the old
+    words: the entity was said not to have been there."""
+    working.create("a")
+    make_bench(embed_entity_label="Author").step()
+    found = why(working)
+    assert found.reason is Reason.NOT_QUEUED
+    assert (
+        "without a vector: the entity was not there then, or other settings were in force"
+        in found.causes[0].why
+    )
 
 
 # --- Several nodes, odd names, and what is told -------------------------------------------------------------
