@@ -22,7 +22,7 @@ def test_enqueue_queues_what_other_programs_wrote(world: World, run: Run) -> Non
     assert run("enqueue", "--missing", "--json")["queued"] == 25
     assert run("enqueue", "--all", "--json") == {
         "seen": 25, "fresh": 0, "queued": 0, "standing": 25, "missing": 25, "deleted": 0, "refused": 0,
-        "without_key": 0, "failed": 0,
+        "without_key": 0, "failed": 0, "oldest_stale_at": None,
     }  # fmt: skip
     (one,) = run("enqueue", "own7", "--json")
     assert (one["entity"], one["outcome"]) == ("own7", "duplicate")
