@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import logging
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+import structlog
 from neo4j.spatial import WGS84Point
 from neo4j.time import Date, DateTime, Duration
 
@@ -34,6 +36,19 @@ class BrokenGraph(EntityGraph):
         raise self.error
 
 
+@pytest.fixture
+def logged() -> Iterator[None]:
+    """Lines as those of a server, for one test. With settings every logger would keep what it is for the whole session,
+    and tests that read the lines of their own would find none.
+    """
+    handlers, level = logging.root.handlers[:], logging.root.level
+    configure("mcp")
+    yield
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -53,9 +68,8 @@ class BrokenGraph(EntityGraph):
     ids=lambda value: repr(value)[:30],
 )
 def test_an_exception_of_the_application_is_one_line_and_the_server_goes_on(
-    world: World, error: Exception, said: str, capfd: pytest.CaptureFixture[str]
+    world: World, logged: None, error: Exception, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    configure("mcp", world.settings)
     graph = BrokenGraph.from_settings(world.settings, database=world.graph_db)
     graph.error = error
     server = build(Backend(world.settings, graph, world.queue, BROKER), Calls())
