@@ -1,6 +1,8 @@
 """`search`: find entities by meaning and by words."""
 
 import json as json_format
+import shlex
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -102,7 +104,9 @@ def search(
         _table(answer, texts)
     _tell(answer)
     if not answer.hits:
-        session.refuse("nothing found; `neo4j-queue status` shows how many entities have a vector")
+        filters = {"--label": label or (), "--where": where or ()}
+        ends = {"--changed-since": changed_since, "--min-score": min_score}
+        _refuse_empty(filters | {name: (value,) for name, value in ends.items() if value is not None})
 
 
 def _answer(both: session.Both, query: str, limit: int, asked: dict[str, Any]) -> "SearchAnswer":
@@ -114,6 +118,16 @@ def _answer(both: session.Both, query: str, limit: int, asked: dict[str, Any]) -
         raise typer.BadParameter(str(error)) from None
     except SettingsError as error:
         _explain(both, error)
+
+
+def _refuse_empty(filters: Mapping[str, Iterable[object]]) -> NoReturn:
+    """`filters`: the values by the option. Where there are some, they are what left nothing in all likelihood."""
+    given = " ".join(
+        f"{name} {shlex.quote(str(each))}" for name, values in filters.items() for each in values
+    )
+    if given:
+        session.refuse(f"nothing found that passes {given}; the same search without them may find more")
+    session.refuse("nothing found; `neo4j-queue status` shows how many entities have a vector")
 
 
 def _pair(text: str) -> tuple[str, Any]:

@@ -327,6 +327,18 @@ def test_a_mistake_in_the_syntax_of_a_search_is_one_line(world: World, run: Run)
     assert run("search", "title:(a OR", code=NOTHING, both=True).count("nothing found") == 1
 
 
+def test_an_empty_answer_names_the_filters(world: World, run: Run) -> None:
+    """Seen failing with the line about `status`, which does not help where a filter left nothing."""
+    world.create(3)
+    filters = ["--label", "Entity", "--where", "year=18 43", "--changed-since", "2h", "--min-score", "0.5"]
+    said = run("search", "e1", "--mode", "keyword", *filters, code=NOTHING, both=True)
+    assert "--label Entity --where 'year=18 43' --changed-since 2h --min-score 0.5" in said
+    assert "neo4j-queue status" not in said
+    plain = run("search", "unheard", "--mode", "keyword", code=NOTHING, both=True)
+    assert "nothing found; `neo4j-queue status` shows" in plain
+    assert "--" not in plain
+
+
 def test_search_says_what_it_searched_when_it_fell_back_and_marks_stale_hits(world: World, run: Run) -> None:
     """D8."""
     world.create(3)
