@@ -66,8 +66,8 @@ MUTATIONS: dict[str, dict[str, str]] = {
     "second start": changed("jobs/start", " AND (l.started_at IS NULL OR l.start_id = $start_id)", ""),
     "priority lowered on re-enqueue": changed(
         "jobs/requeue",
-        "CASE WHEN row.priority > j.priority THEN row.priority ELSE j.priority END",
-        "row.priority",
+        "WHEN row.priority > j.priority AND (again OR NOT $keep_priority)",
+        "WHEN again OR NOT $keep_priority",
     ),
     "released jobs go to the end": changed("jobs/release", "WHEN 0 THEN j.available_at", "WHEN 0 THEN $now"),
     "tokens that do not rise": changed("jobs/lease_grant", "c.seq + size($leases)", "c.seq"),
