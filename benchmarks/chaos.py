@@ -69,7 +69,7 @@ def _run(world: World, jobs: int, faults: int, seed: int, say: Say) -> tuple[Rep
         _see_to_work(world, chance)
         fault = chaos.strike(kind)
         _see_to_work(world, chance)
-        _wait_back(world, fault)
+        _wait_back(world, fault, chance)
         world.restart_dead()
         idle = (
             "nothing completed"
@@ -114,7 +114,7 @@ def _see_to_work(world: World, chance: random.Random) -> None:
         world.edit(chance, WORK)
 
 
-def _wait_back(world: World, fault: Fault) -> None:
+def _wait_back(world: World, fault: Fault, chance: random.Random) -> None:
     deadline, swept = time.monotonic() + BACK_S, time.monotonic()
     while time.monotonic() < deadline:
         at = world.first_completed_after(fault.ended_at)
@@ -125,6 +125,8 @@ def _wait_back(world: World, fault: Fault) -> None:
         if time.monotonic() - swept > SWEEP_EVERY_S:
             # Entities that were written while the jobs database was away are all the work that there may be.
             world.sweep()
+            # A database that did not answer at the end of the fault was not given any work, and an empty queue is idle.
+            _see_to_work(world, chance)
             swept = time.monotonic()
         time.sleep(POLL_S)
 
