@@ -270,7 +270,7 @@ def test_a_priority_is_kept_by_what_the_job_is_under_its_lock(queue: EmbedQueue,
     work = running(queue)
     queue.complete(work.token, work.ids)
     with HeldDatabase(jobs_db.address) as held, ThreadPoolExecutor(1) as pool:
-        load = EmbedQueue(held, queue._settings, clock=queue._clock)
+        load = EmbedQueue(held, queue.settings, clock=queue._clock)
         assert outcomes(load.enqueue(request(priority=0, force=True))) == ["requeued"]
         coming = pool.submit(queue.enqueue, request(priority=1, force=True), keep_priority=True)
         blocked = partial(jobs_db.autocommit, BLOCKED)
