@@ -1,12 +1,10 @@
 """What the commands share: settings, databases that give up quickly, and the nudge to the workers."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import typer
 
@@ -139,24 +137,9 @@ def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) 
 
     For reads only: a late call goes on, in a thread that does not outlive the command.
     """
-    from neo4j_queue.errors import TemporarilyUnavailable
+    from neo4j_queue.in_time import InTime
 
-    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            answers.put((ask(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            answers.put((None, error))
-
-    threading.Thread(target=run, name=what, daemon=True).start()
-    try:
-        answer, error = answers.get(timeout=within_s)
-    except Empty:
-        raise TemporarilyUnavailable(f"{what} gave no answer within {within_s:.0f} s") from None
-    if error is not None:
-        raise error
-    return cast(T, answer)
+    return InTime(what)(ask, within_s)
 
 
 def warn_of_other_workers(

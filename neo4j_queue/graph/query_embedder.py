@@ -8,7 +8,7 @@ from neo4j_queue.embedders.cut import MOST_PER_CHARACTER, cut
 from neo4j_queue.embedders.vector_cache import MEGABYTE, Key, VectorCache
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.graph.booking import BookQuery, BoundedBooking
-from neo4j_queue.graph.in_time import InTime
+from neo4j_queue.in_time import InTime
 from neo4j_queue.settings import Settings
 from neo4j_queue.text import content_hash, estimate_tokens
 

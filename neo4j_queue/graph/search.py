@@ -15,7 +15,6 @@ from neo4j_queue.errors.explain import EXIT_CONFIGURATION, exit_code_of, explain
 from neo4j_queue.graph.answer import Hit, SearchAnswer, SearchCoverage
 from neo4j_queue.graph.fusion import Fused, fuse, of_meaning, of_words
 from neo4j_queue.graph.halves import STATEMENT_S, Half, Halves
-from neo4j_queue.graph.in_time import InTime
 from neo4j_queue.graph.indexes import indexes_in_time
 from neo4j_queue.graph.keys import named
 from neo4j_queue.graph.known import known
@@ -23,6 +22,7 @@ from neo4j_queue.graph.lucene import words_of
 from neo4j_queue.graph.query_embedder import EmbedQuery
 from neo4j_queue.graph.search_indexes import SearchIndexes, WantedIndexes
 from neo4j_queue.graph.search_request import SearchMode, SearchRequest
+from neo4j_queue.in_time import InTime
 from neo4j_queue.log import get_logger
 from neo4j_queue.names import DeletedProperty, VectorProperty
 from neo4j_queue.text import TextRecipe, content_hash

@@ -9,7 +9,7 @@ from functools import partial
 from neo4j_queue.checks import fingerprint, in_force
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.graph.in_time import InTime
+from neo4j_queue.in_time import InTime
 from neo4j_queue.mcp_server.calls import AT_ONCE, GRAPH
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.schema import unprepared

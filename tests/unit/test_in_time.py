@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from neo4j_queue.errors import TemporarilyUnavailable
-from neo4j_queue.graph.in_time import InTime
+from neo4j_queue.in_time import InTime
 from tests.waiting import wait_until
 
 
