@@ -1,7 +1,7 @@
 """What the tools take. The shapes of the knowledge-graph tools are those of the reference memory server."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
@@ -56,6 +56,9 @@ Name = Annotated[
 ]
 Texts = Annotated[list[StrictStr], BeforeValidator(_list_in_text)]
 Number = Annotated[StrictInt | None, BeforeValidator(_numeric)]
+T = TypeVar("T")
+# What one call writes: something, and no more than one transaction may hold.
+Entries = Annotated[list[T], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)]
 
 
 class Arguments(BaseModel):
@@ -150,7 +153,7 @@ class NewEntity(Arguments):
 class CreateEntities(Arguments):
     """Of `create_entities`."""
 
-    entities: Annotated[list[NewEntity], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)]
+    entities: Entries[NewEntity]
 
 
 class AddedObservations(Arguments):
@@ -163,9 +166,7 @@ class AddedObservations(Arguments):
 class AddObservations(Arguments):
     """Of `add_observations`."""
 
-    observations: Annotated[
-        list[AddedObservations], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
-    ]
+    observations: Entries[AddedObservations]
 
 
 class DeletedObservations(Arguments):
@@ -178,9 +179,7 @@ class DeletedObservations(Arguments):
 class DeleteObservations(Arguments):
     """Of `delete_observations`."""
 
-    deletions: Annotated[
-        list[DeletedObservations], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
-    ]
+    deletions: Entries[DeletedObservations]
 
 
 class NewRelation(Arguments):
@@ -197,17 +196,13 @@ class NewRelation(Arguments):
 class CreateRelations(Arguments):
     """Of `create_relations`."""
 
-    relations: Annotated[
-        list[NewRelation], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
-    ]
+    relations: Entries[NewRelation]
 
 
 class DeleteEntities(Arguments):
     """Of `delete_entities`."""
 
-    entityNames: Annotated[  # noqa: N815
-        list[Name], BeforeValidator(_list_in_text), Field(min_length=1, max_length=MOST)
-    ]
+    entityNames: Entries[Name]  # noqa: N815
 
 
 class RetryFailed(Arguments):
