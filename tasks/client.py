@@ -25,8 +25,11 @@ def open_graph(settings: Settings | None = None) -> EntityGraph:
     opened here: both drivers, and the thread that asks.
     """
     settings = settings or Settings.load(Role.CLI)
-    queue, nudge = EmbedQueue.connect(settings), Nudge()
-    database = Database(settings.graph_address())
+    return graph_of(settings, Database(settings.graph_address()), EmbedQueue.connect(settings), Nudge())
+
+
+def graph_of(settings: Settings, database: Database, queue: EmbedQueue, nudge: Nudge) -> EntityGraph:
+    """The graph over these parts, which are its own from now on: it closes them."""
     return EntityGraph.from_settings(
         settings,
         enqueue=Guarded(settings, database, queue, enqueue_and_nudge(queue, nudge)),

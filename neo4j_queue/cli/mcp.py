@@ -96,24 +96,15 @@ def _settings() -> "Settings":
 def _open_backend(settings: "Settings") -> "Backend":
     """Opens no connection: the first call of a tool does."""
     from neo4j_queue.database import Database
-    from neo4j_queue.graph import EntityGraph
     from neo4j_queue.mcp_server.backend import Backend, Broker
     from neo4j_queue.queue import EmbedQueue
-    from tasks.client import Guarded
-    from tasks.nudge import enqueue_and_nudge, sweep_what_was_deferred
+    from tasks.client import graph_of
 
     url = settings.celery_broker_url
     nudge = session.nudger()
     database = Database(settings.graph_address(), retry_time_s=session.RETRY_TIME_S)
     queue = EmbedQueue(Database(settings.jobs_address(), retry_time_s=session.RETRY_TIME_S), settings)
-    graph = EntityGraph.from_settings(
-        settings,
-        enqueue=Guarded(settings, database, queue, enqueue_and_nudge(queue, nudge)),
-        database=database,
-        on_deferred=sweep_what_was_deferred(nudge),
-        book_query=queue.book_query,
-        closing=(queue.close, nudge.close),
-    )
+    graph = graph_of(settings, database, queue, nudge)
     broker = Broker(nudge, lambda: status.broker_trouble(url), lambda: status.missing_workers(queue, url))
     return Backend(settings, graph, queue, broker)
 
