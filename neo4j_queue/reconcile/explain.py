@@ -53,7 +53,7 @@ def explain(graph: EntityGraph, queue: EmbedQueue, settings: Settings, name: str
     found = look(graph, uid, settings.changed_properties()) if uid else []
     current = [node for node in found if not node.deleted]
     if not current:
-        now = queue.status().now
+        now = queue.census.time()
         absent = tuple(why_absent(graph, uid, found))
         return Explanation(uid, graph.label, graph.key, graph.model, now, False, absent)
     node = next((each for each in current if each.state is not VectorState.FRESH), current[0])
