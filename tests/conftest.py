@@ -26,6 +26,7 @@ from neo4j_queue.local_services import LocalServices, Neo4jServer, Progress, Ser
 from neo4j_queue.local_services.config import cache_directory
 from neo4j_queue.local_services.locking import exclusive
 from neo4j_queue.schema import migrate_graph
+from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.jobs import migrate_jobs
 from neo4j_queue.settings import Settings
 
@@ -134,6 +135,23 @@ def make_settings(services: LocalServices) -> MakeSettings:
 def settings(make_settings: MakeSettings) -> Settings:
     """The settings that most tests need."""
     return make_settings()
+
+
+@pytest.fixture
+def without_constraint(graph_db: Database, settings: Settings) -> Iterator[Callable[[], None]]:
+    """Takes the constraint on the key away: a plain index stands in for it, as where the data has duplicates."""
+    name = GraphSchema.from_settings(settings).key_index
+
+    def replace() -> None:
+        graph_db.autocommit(f"DROP CONSTRAINT {name}")
+        graph_db.autocommit(f"CREATE INDEX {name} FOR (n:Entity) ON (n.name)")
+        graph_db.autocommit("CALL db.awaitIndexes(30)")
+
+    yield replace
+    graph_db.autocommit("MATCH (n) DETACH DELETE n")
+    graph_db.autocommit(f"DROP CONSTRAINT {name} IF EXISTS")
+    graph_db.autocommit(f"DROP INDEX {name} IF EXISTS")
+    migrate_graph(graph_db, settings)
 
 
 @pytest.fixture

@@ -41,6 +41,17 @@ class DrippingHandler(Handler):
             self.server.provider.pause(seconds)
 
 
+def hosted_by(provider: "ProviderServer") -> dict[str, Any]:
+    """The settings by which this provider embeds texts, for `make_settings`."""
+    return {
+        "embedding_provider": "openai",
+        "openai_base_url": provider.url,
+        "openai_api_key": "test-key-of-no-worth",
+        "openai_embedding_model": "test-model",
+        "neo4j_vector_dimensions": 256,
+    }
+
+
 class ProviderServer(mock_provider.ProviderServer):
     """The mock provider; a request is in its journal before it waits at the gate.
 

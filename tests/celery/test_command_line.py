@@ -1,9 +1,7 @@
 """The command line on real databases: what it prints for programs, and what it changes."""
 
 import json
-import os
 import re
-import signal
 import socket
 import time
 from typing import Any
@@ -15,6 +13,7 @@ from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue.leases import Worker
 from tests.celery.conftest import REFUSED, Run, World
+from tests.freezing import frozen
 from tests.provider import ProviderServer
 from tests.waiting import wait_until
 
@@ -386,15 +385,10 @@ def test_a_search_goes_on_while_the_jobs_database_is_frozen(
     began = time.monotonic()
     run("search", "e1", **asked)
     usual_s = time.monotonic() - began
-    pid = services.jobs.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with frozen(services.jobs.pid):
         began = time.monotonic()
         said = run("search", "text of e1", both=True, **asked)
         assert time.monotonic() - began < usual_s + 3
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert "e1" in said
     assert "unexpected" not in said
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -12,8 +12,6 @@ from neo4j_queue.database import Database
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.graph.entity_graph import EntityText, VectorWrite
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.schema import migrate_graph
-from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.settings import Settings
 
 # A blocked statement shows up within milliseconds; a busy machine takes its time. One that waits longer than the
@@ -73,23 +71,6 @@ def embed(graph: EntityGraph, write_of: MakeWrite) -> Callable[..., set[tuple[st
         return graph.write_vectors([write_of(by_uid[uid], axis) for axis, uid in enumerate(uids)])
 
     return work
-
-
-@pytest.fixture
-def without_constraint(graph_db: Database, settings: Settings) -> Iterator[Callable[[], None]]:
-    """Takes the constraint on the key away: a plain index stands in for it, as where the data has duplicates."""
-    name = GraphSchema.from_settings(settings).key_index
-
-    def replace() -> None:
-        graph_db.autocommit(f"DROP CONSTRAINT {name}")
-        graph_db.autocommit(f"CREATE INDEX {name} FOR (n:Entity) ON (n.name)")
-        graph_db.autocommit("CALL db.awaitIndexes(30)")
-
-    yield replace
-    graph_db.autocommit("MATCH (n) DETACH DELETE n")
-    graph_db.autocommit(f"DROP CONSTRAINT {name} IF EXISTS")
-    graph_db.autocommit(f"DROP INDEX {name} IF EXISTS")
-    migrate_graph(graph_db, settings)
 
 
 @pytest.fixture

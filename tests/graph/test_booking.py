@@ -1,11 +1,8 @@
 """A search never waits for the jobs database: it books its request within a fifth of a second, or goes on without."""
 
-import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
@@ -17,7 +14,9 @@ from neo4j_queue.local_services import LocalServices
 from neo4j_queue.mock_provider import ProviderServer
 from neo4j_queue.queue import EmbedQueue
 from tests.conftest import MakeSettings
+from tests.freezing import frozen
 from tests.graph.conftest import wait_until
+from tests.provider import hosted_by
 
 LIMITED = {"embedding_rate_limit_tokens": 100, "embedding_rate_limit_interval": 60_000}
 LEASES = (
@@ -29,17 +28,6 @@ MakeQueue = Callable[..., EmbedQueue]
 @pytest.fixture
 def make_queue(jobs_db: Database, make_settings: MakeSettings) -> MakeQueue:
     return lambda **overrides: EmbedQueue(jobs_db, make_settings(**overrides))
-
-
-@contextmanager
-def frozen(services: LocalServices) -> Iterator[None]:
-    pid = services.jobs.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 class Slow:
@@ -128,19 +116,12 @@ def test_a_search_answers_while_the_jobs_server_is_frozen(
 ) -> None:
     """Seen failing with the plain call: the search took as long as the driver waits for a frozen server."""
     with ProviderServer(dimensions=256) as provider:
-        settings = make_settings(
-            embedding_provider="openai",
-            openai_base_url=provider.url,
-            openai_api_key="test-key-of-no-worth",
-            openai_embedding_model="test-model",
-            neo4j_vector_dimensions=256,
-            **LIMITED,
-        )
+        settings = make_settings(**hosted_by(provider), **LIMITED)
         queue = make_queue(**LIMITED)
         assert queue.book_query(1)
         graph = EntityGraph.from_settings(settings, database=graph_db, book_query=queue.book_query)
         graph.search("warm")
-        with frozen(services):
+        with frozen(services.jobs.pid):
             for query in ("one", "two", "three"):
                 began = time.monotonic()
                 graph.search(query)
@@ -151,15 +132,7 @@ def test_a_search_answers_while_the_jobs_server_is_frozen(
 def test_a_page_of_text_as_a_query_is_cut_like_a_text(make_settings: MakeSettings) -> None:
     """Seen failing with the whole query: the provider refused it."""
     with ProviderServer(dimensions=256) as provider:
-        settings = make_settings(
-            embedding_provider="openai",
-            openai_base_url=provider.url,
-            openai_api_key="test-key-of-no-worth",
-            openai_embedding_model="test-model",
-            neo4j_vector_dimensions=256,
-            embed_input_tokens=100,
-            embed_long_texts="fail",
-        )
+        settings = make_settings(**hosted_by(provider), embed_input_tokens=100, embed_long_texts="fail")
         embed = QueryEmbedder(settings)
         embed("short")
         embed("word " * 5_000)

@@ -1,12 +1,10 @@
 """D8: whatever is down or frozen, a search answers within three seconds, or says why in one line."""
 
-import os
-import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +15,14 @@ from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.errors.explain import EXIT_TEMPORARY, exit_code_of, explain
 from neo4j_queue.graph import EntityGraph
-from neo4j_queue.local_services import LocalServices, Neo4jServer
+from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.conftest import MakeSettings
 from tests.faultkit.proxy import TcpProxy
+from tests.freezing import frozen
 from tests.graph.conftest import wait_until
-from tests.provider import ProviderServer
+from tests.provider import ProviderServer, hosted_by
 
 WITHIN_S = 3.0
 LIMITED = {"embedding_rate_limit_tokens": 100, "embedding_rate_limit_interval": 60_000}
@@ -32,17 +31,6 @@ READ_ONLY = {"server.databases.default_to_read_only": "true"}
 
 def first_axis(_: str) -> list[float]:
     return [1.0, *[0.0] * 255]
-
-
-@contextmanager
-def frozen(server: Neo4jServer) -> Iterator[None]:
-    pid = server.pid
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def failed_in_time(work: Callable[[], Any]) -> Exception:
@@ -59,16 +47,10 @@ def test_a_frozen_graph_is_said_in_time_and_costs_no_request(
 ) -> None:
     """Seen failing: a minute of silence, after a paid request."""
     with ProviderServer(dimensions=256) as provider:
-        settings = make_settings(
-            embedding_provider="openai",
-            openai_base_url=provider.url,
-            openai_api_key="test-key-of-no-worth",
-            openai_embedding_model="test-model",
-            neo4j_vector_dimensions=256,
-        )
+        settings = make_settings(**hosted_by(provider))
         graph = EntityGraph.from_settings(settings, database=graph_db)
         graph.search("warm")
-        with frozen(services.graph):
+        with frozen(services.graph.pid):
             for _ in range(2):
                 error = failed_in_time(lambda: graph.search("loom"))
                 assert str(error) == "the graph database gave no answer within 2.5 s"
@@ -142,19 +124,12 @@ def test_with_a_frozen_jobs_database_the_search_is_the_same(
 ) -> None:
     """D8. The request is not booked in time, and goes on: see also test_booking."""
     with ProviderServer(dimensions=256) as provider:
-        settings = make_settings(
-            embedding_provider="openai",
-            openai_base_url=provider.url,
-            openai_api_key="test-key-of-no-worth",
-            openai_embedding_model="test-model",
-            neo4j_vector_dimensions=256,
-            **LIMITED,
-        )
+        settings = make_settings(**hosted_by(provider), **LIMITED)
         queue = EmbedQueue(jobs_db, settings)
         graph = EntityGraph.from_settings(settings, database=graph_db, book_query=queue.book_query)
         graph.create_entities([{"name": "Jacquard", "observations": ["a loom"]}])
         graph.search("warm")
-        with frozen(services.jobs):
+        with frozen(services.jobs.pid):
             for query in ("loom", "a loom", "the loom"):
                 began = time.monotonic()
                 answer = graph.search(query)

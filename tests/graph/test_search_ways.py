@@ -16,7 +16,7 @@ from neo4j_queue.schema import migrate_graph
 from neo4j_queue.settings import Settings
 from tests.conftest import MakeSettings
 from tests.graph.conftest import wait_until
-from tests.provider import ProviderServer
+from tests.provider import ProviderServer, hosted_by
 
 INDEX, WORDS = "entity_embeddings", "entity_embeddings_text"
 # The promise of a search whose surroundings fail.
@@ -51,14 +51,7 @@ def hosted(graph_db: Database, make_settings: MakeSettings, provider: ProviderSe
 
 
 def hosted_settings(make_settings: MakeSettings, provider: ProviderServer, **overrides: Any) -> Settings:
-    values = {
-        "embedding_provider": "openai",
-        "openai_base_url": provider.url,
-        "openai_api_key": "test-key-of-no-worth",
-        "openai_embedding_model": "test-model",
-        "neo4j_vector_dimensions": 256,
-    }
-    return make_settings(**{**values, **overrides})
+    return make_settings(**{**hosted_by(provider), **overrides})
 
 
 def first_axis(_: str) -> list[float]:

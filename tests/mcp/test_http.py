@@ -1,7 +1,6 @@
 """Who may call over HTTP: the token, the names in Host and Origin, and where it listens."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 from neo4j_queue.local_services import LocalServices
 from tests.celery_processes import ROOT
+from tests.freezing import frozen
 from tests.mcp.conftest import (
     COMMAND,
     LEGACY,
@@ -223,20 +223,15 @@ def test_a_frozen_database_does_not_keep_it_from_ending(
 ) -> None:
     """Guard: the daemon threads of `Calls`; with others the interpreter waits until the driver gives up. Failed without
     `Calls.end`: the caller got no answer, and the log a stack trace."""
-    pid = services.graph.pid
-    assert pid is not None
     with serving(world.environment, tmp_path) as server, connected(server.url) as agent:
         assert agent.answer("create_entities", entities=[{"name": "Ada"}])["entities"]
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with frozen(services.graph.pid):
             waiting = agent.begin("delete_entities", entityNames=["Ada"])
             time.sleep(0.5)
             server.process.send_signal(signal.SIGTERM)
             # The calls in flight get three seconds.
             assert server.process.wait(timeout=10) == 0
             assert "the server ends" in reason(waiting.result(timeout=10))
-        finally:
-            os.kill(pid, signal.SIGCONT)
         assert "Traceback" not in server.log.read_text(encoding="utf-8")
 
 

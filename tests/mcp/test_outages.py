@@ -1,15 +1,13 @@
 """Databases and broker that refuse, freeze and come back: a reason within bounded seconds, and the server goes on."""
 
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import wait
-from contextlib import contextmanager
 
 import pytest
 
 from neo4j_queue.local_services import LocalServices
+from tests.freezing import frozen
 from tests.mcp.conftest import Agent, World, command, connected, reason
 from tests.waiting import wait_until
 
@@ -39,17 +37,6 @@ NEEDS_JOBS = {
     "queue_health": {},
     "retry_failed": {},
 }
-
-
-@contextmanager
-def frozen(pid: int | None) -> Iterator[None]:
-    """The process keeps its sockets open and says nothing."""
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def timed(act: Callable[[], str]) -> tuple[str, float]:

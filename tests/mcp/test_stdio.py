@@ -1,7 +1,6 @@
 """The server as a process of its client: what goes to stdout, and how it ends."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 from neo4j_queue.local_services import LocalServices
 from tests.celery_processes import ROOT
+from tests.freezing import frozen
 from tests.mcp.conftest import COMMAND, READY_S, World, command, connected
 
 CONFIGURATION, USAGE = 78, 2
@@ -178,42 +178,32 @@ def test_the_end_of_stdin_ends_it_at_once(world: World) -> None:
 
 def test_a_frozen_database_does_not_keep_it_from_ending(world: World, services: LocalServices) -> None:
     """Guard: `os._exit` in `_end_on_signal`. An orderly exit waits for the thread that reads stdin."""
-    pid = services.graph.pid
-    assert pid is not None
     with process(world, "mcp") as server:
         say(server, HELLO, READY, call(1, "create_entities", entities=[{"name": "Ada"}]))
         assert [hear(server)["id"], hear(server)["id"]] == [0, 1]
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with frozen(services.graph.pid):
             say(server, call(2, "delete_entities", entityNames=["Ada"]))
             time.sleep(0.5)
             began = time.monotonic()
             server.send_signal(signal.SIGTERM)
             assert server.wait(timeout=10) == 0
             assert time.monotonic() - began < CLOSES_WITHIN_S
-        finally:
-            os.kill(pid, signal.SIGCONT)
 
 
 def test_the_end_of_stdin_ends_it_in_bounded_time_before_a_frozen_database(
     world: World, services: LocalServices
 ) -> None:
     """Guard: the bound of `Calls.run`. Without it the end of stdin waits for the answer of the database."""
-    pid = services.graph.pid
-    assert pid is not None
     with process(world, "mcp") as server:
         say(server, HELLO, READY, call(1, "create_entities", entities=[{"name": "Ada"}]))
         assert [hear(server)["id"], hear(server)["id"]] == [0, 1]
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with frozen(services.graph.pid):
             say(server, call(2, "delete_entities", entityNames=["Ada"]))
             assert server.stdin is not None
             server.stdin.close()
             # The call is answered first, which takes 20 s.
             assert server.wait(timeout=30) == 0
             assert "gave no answer" in hear(server)["result"]["content"][0]["text"]
-        finally:
-            os.kill(pid, signal.SIGCONT)
 
 
 def test_clients_do_not_wait_for_one_another(world: World) -> None:

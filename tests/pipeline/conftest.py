@@ -16,7 +16,7 @@ from neo4j_queue.pipeline.pipeline import Summary
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.conftest import MakeSettings
-from tests.provider import ProviderServer
+from tests.provider import ProviderServer, hosted_by
 
 
 @dataclass
@@ -89,11 +89,7 @@ def make_bench(
 
     def make(**overrides: Any) -> Bench:
         values = {
-            "embedding_provider": "openai",
-            "openai_base_url": provider.url,
-            "openai_api_key": "test-key-of-no-worth",
-            "openai_embedding_model": "test-model",
-            "neo4j_vector_dimensions": 256,
+            **hosted_by(provider),
             "embedding_rate_limit_tokens": "unlimited",
             "embed_batch_size": 100,
             "embed_request_timeout_ms": 2_000,

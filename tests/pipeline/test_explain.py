@@ -2,16 +2,12 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from neo4j_queue.database import Database
 from neo4j_queue.reconcile.explain import explain
 from neo4j_queue.reconcile.explanation import Reason
-from neo4j_queue.schema import migrate_graph
-from neo4j_queue.schema.graph_schema import GraphSchema
-from neo4j_queue.settings import Settings
 from tests.pipeline.conftest import Bench, MakeBench
 from tests.pipeline.explaining import at_work, cypher, why
 
@@ -277,23 +273,6 @@ def test_a_job_that_ended_under_other_settings(working: Bench, make_bench: MakeB
 
 
 # --- Several nodes, odd names, and what is told -------------------------------------------------------------
-
-
-@pytest.fixture
-def without_constraint(graph_db: Database, settings: Settings) -> Iterator[Callable[[], None]]:
-    """A plain index stands in for the constraint on the key, as where the data has duplicates."""
-    name = GraphSchema.from_settings(settings).key_index
-
-    def replace() -> None:
-        graph_db.autocommit(f"DROP CONSTRAINT {name}")
-        graph_db.autocommit(f"CREATE INDEX {name} FOR (n:Entity) ON (n.name)")
-        graph_db.autocommit("CALL db.awaitIndexes(30)")
-
-    yield replace
-    graph_db.autocommit("MATCH (n) DETACH DELETE n")
-    graph_db.autocommit(f"DROP CONSTRAINT {name} IF EXISTS")
-    graph_db.autocommit(f"DROP INDEX {name} IF EXISTS")
-    migrate_graph(graph_db, settings)
 
 
 def test_a_key_that_several_nodes_share(working: Bench, without_constraint: Callable[[], None]) -> None:
