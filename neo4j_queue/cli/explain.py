@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import attempts, output, session
 
 if TYPE_CHECKING:
     from neo4j_queue.reconcile.explanation import Explanation, JobRecord
@@ -72,6 +72,9 @@ def _tell(found: "Explanation", *, text: bool) -> None:
         output.print_table("Jobs, in the order of time", _COLUMNS, [_row(job) for job in found.jobs])
         if found.more_jobs:
             print("There are more jobs of this entity than are shown.")
+    for job in found.jobs:
+        if job.current:
+            attempts.tell(attempts.TITLE, job.history)
 
 
 def _scope(found: "Explanation") -> str:

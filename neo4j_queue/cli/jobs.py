@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import attempts, output, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ def show(
     job_id: Annotated[str, typer.Argument(metavar="ID")],
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """Show everything known about one job, its last error and stack included.
+    """Show everything known about one job: its last error with its stack, and the attempts before it.
 
     \b
     Examples:
@@ -149,6 +149,7 @@ def show(
         output.print_json(job)
     else:
         output.print_facts("", _readable(job))
+        attempts.tell(attempts.TITLE, job.get("history", ()))
 
 
 def _plain(word: StrEnum | None) -> str | None:
@@ -172,7 +173,8 @@ def epoch_ms(text: str, option: str) -> int:
 
 def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
     """The job for people: times in ISO 8601, the long stack last."""
-    names = sorted(job, key=lambda name: (name == "error_stack", name != "id", name))
+    own = [name for name in job if name != "history"]
+    names = sorted(own, key=lambda name: (name == "error_stack", name != "id", name))
     facts: dict[str, Any] = {name: output.iso(job[name]) if name in TIMES else job[name] for name in names}
     if facts.get("error_stack"):
         facts["error_stack"] = output.in_lines(facts["error_stack"])

@@ -1,8 +1,9 @@
 """The properties of `:EmbedJob`, listed once: which statements write each, and what queueing a job again does to it.
 
 A job that is queued again (`jobs/requeue`, `jobs/retry_failed`) is as if new: its identity stays, a property that a new
-job has is written again, and any other is removed. A test holds the statements and docs/reference/jobs-database.md
-against this list, so that a new property cannot survive a requeue by oversight.
+job has is written again, its failed attempts stay to be read, and any other property is removed. A test holds the
+statements and docs/reference/jobs-database.md against this list, so that a new property cannot survive a requeue by
+oversight.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ class Requeued(StrEnum):
     KEPT = "kept"
     RESET = "reset"
     REMOVED = "removed"
+    # What was before stays to be read; a new job has none.
+    REMEMBERED = "remembered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ PROPERTIES = (
     ),
     _property("leased_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant"),
     _property("started_at", Requeued.REMOVED, *_AS_NEW, *_GIVEN_BACK, "lease_grant", "start"),
+    # The failed attempts and the lost workers: a job that is queued again and fails again shows both lives.
+    _property("history", Requeued.REMEMBERED, "fail", "recover_jobs"),
     # The worker of the last verdict, or the one that died: a job that has ended has no lease that would tell.
     _property("worker", Requeued.REMOVED, *_AS_NEW, "complete", "fail", "recover_jobs"),
     _property("processed_at", Requeued.REMOVED, *_AS_NEW, "complete", "fail", "recover_jobs"),

@@ -6,6 +6,7 @@ from typing import Any
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.jobs import PRIORITIES, Status
+from neo4j_queue.queue import attempts
 from neo4j_queue.queue.leases import HeldJob
 
 ENDED = (Status.COMPLETED, Status.FAILED)
@@ -51,8 +52,11 @@ def time_of(job: Mapping[str, Any]) -> int:
 
 
 def public(job: Mapping[str, Any]) -> Job:
-    """Without the properties that are only there to take a lock."""
-    return {name: value for name, value in job.items() if not name.startswith("_")}
+    """Without the properties that are only there to take a lock; the attempts that failed as values."""
+    shown = {name: value for name, value in job.items() if not name.startswith("_")}
+    if "history" in shown:
+        shown["history"] = [attempt.as_json() for attempt in attempts.read(shown["history"])]
+    return shown
 
 
 def _of_status(database: Database, status: Status, limit: int, since: int) -> list[Job]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.queue import attempts
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.leases import RecoveredJob, WorkerAnswer
 from neo4j_queue.queue.orphans import StartedLease, orphans
@@ -82,6 +83,8 @@ class Locks:
                 max_crashes=self._settings.embed_job_max_crashes,
                 heal_ms=max(HEAL_MS, HEAL_LOCKS * self._settings.embed_job_lock_duration_ms),
                 unlocked=unlocked,
+                met=attempts.CRASH,
+                kept=attempts.KEPT,
                 now=self._now(),
             )
             page = [RecoveredJob(**row.data()) for row in found]

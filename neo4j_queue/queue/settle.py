@@ -15,7 +15,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.errors import ErrorCategory, Fault, UnembeddableText
 from neo4j_queue.jobs import FailureReason, Outcome
-from neo4j_queue.queue import health
+from neo4j_queue.queue import attempts, health
 from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.leases import FailedJob, Failure, Settlement, Spent, Verdicts
 
@@ -86,13 +86,14 @@ class SettleTransaction:
                 "reason": reason,
                 "delay_ms": self.retry.delay_ms(failure.job.attempts + 1, self.random),
                 "max_batch": failure.max_batch,
+                "met": attempts.met(failure.fault),
                 **_noted(failure.fault),
             }
             for job_id, (failure, reason) in by_id.items()
         ]
         return tuple(
             FailedJob(failure, row["attempts"], None if reason else row["available_at"], reason)
-            for row in self._store(tx, "jobs/fail", given)
+            for row in self._store(tx, "jobs/fail", given, kept=attempts.KEPT)
             for failure, reason in [by_id[row["id"]]]
         )
 

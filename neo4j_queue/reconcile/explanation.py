@@ -117,6 +117,8 @@ class JobRecord:
     error_category: str | None
     error_type: str | None
     error_status: int | None
+    # The attempts that failed and the workers that were lost, the last of them (`queue.attempts.Attempt.as_json`).
+    history: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(cls, job: Job, current: Mapping[str, str]) -> "JobRecord":
@@ -142,6 +144,7 @@ class JobRecord:
             error_category=job.get("error_category"),
             error_type=job.get("error_type"),
             error_status=job.get("error_status"),
+            history=tuple(job.get("history") or ()),
         )
 
 

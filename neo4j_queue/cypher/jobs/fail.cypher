@@ -1,7 +1,8 @@
 // Records a verdict against jobs: one attempt counted, then back to `pending` after a delay, or `failed`. A job that got
 // its verdict kills no worker: its crashes are forgotten.
 // parameters: token, now, rows [{id, reason (null = try again), delay_ms, error, error_category, error_type,
-//             error_status, error_stack, max_batch (null = none)}]
+//             error_status, error_stack, max_batch (null = none), met (the entry of the history)}], kept (entries of the
+//             history: the last ones)
 // packed:     id, attempts, available_at of each job that took the verdict
 // locks:      the lease, then its jobs in the order given
 MATCH (l:EmbedLease {token: $token})
@@ -14,6 +15,8 @@ WITH l, now, row, j WHERE j.status = 'processing' AND j.lease_token = $token AND
 SET j.attempts = j.attempts + 1, j.crashes = 0, j.error = row.error, j.error_category = row.error_category,
   j.error_type = row.error_type, j.error_status = row.error_status, j.error_stack = row.error_stack,
   j.failure_reason = row.reason, j.max_batch = row.max_batch, j.worker = l.worker,
+  j.history = (coalesce(j.history, [])
+    + (toString(now) + '\t' + replace(coalesce(l.worker, ''), '\t', ' ') + '\t' + row.met))[-$kept..],
   j.status = CASE WHEN row.reason IS NULL THEN 'pending' ELSE 'failed' END,
   j.available_at = CASE WHEN row.reason IS NULL THEN now + row.delay_ms ELSE j.available_at END,
   j.processed_at = CASE WHEN row.reason IS NULL THEN null ELSE now END

@@ -1,7 +1,7 @@
 // One page of jobs whose lock has expired (or that are `processing` without any lock): back to `pending`, or
 // `failed` with `worker_lost` after too many lost workers. Only work that had started counts a crash, and crashes of
 // long ago count no more: a job that kills its workers does so again at once.
-// parameters: limit, max_crashes, heal_ms (so long after the last crash those before it are forgotten), unlocked (look for jobs without a lock too: that reads all that are processing), now
+// parameters: limit, max_crashes, heal_ms (so long after the last crash those before it are forgotten), unlocked (look for jobs without a lock too: that reads all that are processing), met (the entry of the history), kept (entries of it: the last ones), now
 // rows:       id, entity_uid, token, owner, started, crashes, failed, unlocked (it had no lock)
 // locks:      jobs in the order of their ids; the condition is judged again under the lock, for a heartbeat or a
 //             verdict may have come in between
@@ -29,6 +29,10 @@ WITH j, now, token, owner, started, unlocked, worker, crashes, started AND crash
 SET j.crashes = crashes,
   j.crashed_at = CASE WHEN started THEN now ELSE j.crashed_at END,
   j.worker = CASE WHEN started THEN worker ELSE j.worker END,
+  j.history = CASE WHEN started
+    THEN (coalesce(j.history, [])
+      + (toString(now) + '\t' + replace(coalesce(worker, owner, ''), '\t', ' ') + '\t' + $met))[-$kept..]
+    ELSE j.history END,
   j.status = CASE WHEN lost THEN 'failed' ELSE 'pending' END,
   j.failure_reason = CASE WHEN lost THEN 'worker_lost' END,
   j.processed_at = CASE WHEN lost THEN now END
