@@ -147,6 +147,7 @@ class Settings(BaseSettings):
 
     embed_job_retention_days: RetentionDays = None
     embed_job_archive_days: Days = 90
+    embed_dead_letter_alert: Annotated[int, BeforeValidator(whole(0, 1_000_000_000))] = 10
     embed_job_lock_duration_ms: Lasting = 300_000
     embed_job_start_deadline_ms: Lasting = 60_000
     embed_job_heartbeat_interval_ms: Lasting = 120_000
