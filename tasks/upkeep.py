@@ -7,7 +7,8 @@ from typing import Any
 
 from neo4j_queue.checks import fingerprint
 from neo4j_queue.log import get_logger
-from neo4j_queue.queue import ticks
+from neo4j_queue.queue import dead_letters, ticks
+from neo4j_queue.queue.failed_jobs import Selection
 from neo4j_queue.queue.leases import RecoveredJob, Worker, WorkerAnswer
 from neo4j_queue.reconcile.sweep import Scope
 from neo4j_queue.reconcile.turns import Sweeps
@@ -29,9 +30,9 @@ DISAGREEMENT_EVERY_S = 300.0
 
 # A recovery waits for a heartbeat when the last one is this many intervals ago: one was missed.
 LATE_HEARTBEAT = 1.5
-# Payment required, and too many requests: a job fails for good with the latter only for a quota, since a rate limit
-# counts no attempt.
-QUOTA_STATUSES = (402, 429)
+# Payment required, too many requests (a job fails for good with it only for a quota, since a rate limit counts no
+# attempt), and whatever else a provider says in words of money.
+OF_QUOTA = Selection(quota=True)
 # A sweep that cannot be done is due every half a minute; why it cannot is told every five minutes.
 IMPOSSIBLE_EVERY_MS = 300_000
 JUST_DONE = {"skipped": "done already"}
@@ -69,6 +70,7 @@ def _heartbeat() -> dict[str, Any]:
     for name, silent_ms in told.items():
         log.warning("worker_silent", worker=name, silent_ms=silent_ms, leases=left_behind[name])
     _tell_disagreement(workers)
+    dead_letters.tell(queue.dead.crossing())
     done = {
         "workers": len(workers),
         "leases": len(leases),
@@ -139,7 +141,7 @@ def retry_quota(at_most_every_s: float | None = None) -> dict[str, Any]:
     """Queues the jobs again that failed because a quota was used up: it may be full again a day later."""
     if not _take(ticks.RETRY_QUOTA, at_most_every_s):
         return JUST_DONE
-    retried = sum(resources.queue().retry_failed(status=status) for status in QUOTA_STATUSES)
+    retried = resources.queue().dead.replay(OF_QUOTA).jobs
     if retried:
         log.info("quota_failures_retried", count=retried)
         resources.nudge()()

@@ -26,11 +26,14 @@ from neo4j_queue.wellformed import is_well_formed
 # In the order of `--help`: set up, look, act.
 GROUPS = (
     "services",
+    "logs",
     "demo",
     "schema",
     "status",
+    "watch",
     "explain",
     "jobs",
+    "dead",
     "release",
     "control",
     "embed",
@@ -120,7 +123,6 @@ app = typer.Typer(
     name="neo4j-queue",
     cls=Edge,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

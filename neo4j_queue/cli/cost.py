@@ -1,6 +1,6 @@
 """`usage`, and the answer of a dry run: what embedding cost, and what it would cost."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -132,9 +132,10 @@ def dry_run(
     *,
     leave_failed: bool,
     total: Callable[[], int] | None = None,
+    more: Mapping[str, object] | None = None,
     json: bool,
 ) -> None:
-    """Prints what embedding these entities would cost; queues and writes nothing."""
+    """Prints what embedding these entities would cost, with `more` before it; queues and writes nothing."""
     from neo4j_queue.reconcile.estimate import estimate
 
     with output.progress("entities") as advance:
@@ -148,13 +149,14 @@ def dry_run(
             progress=lambda seen: advance(seen, expected),
         )
     if json:
-        output.print_json({"dry_run": True, **asdict(found)})
+        output.print_json({"dry_run": True, **(more or {}), **asdict(found)})
     else:
-        _tell(found)
+        _tell(found, more or {})
 
 
-def _tell(found: "Estimate") -> None:
-    output.print_facts("Dry run: nothing was queued, nothing was written", _facts(found))
+def _tell(found: "Estimate", more: Mapping[str, object]) -> None:
+    said = {name.replace("_", " "): value for name, value in more.items()}
+    output.print_facts("Dry run: nothing was queued, nothing was written", {**said, **_facts(found)})
     if found.to_embed:
         print("\nAfter the run, `neo4j-queue usage` shows what was really asked for.")
 

@@ -12,6 +12,7 @@ from neo4j_queue.times import iso as iso
 from neo4j_queue.wellformed import visible as visible
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
 # Columns of a table in a pipe: wide enough that nothing is cut that a person wants to grep.
@@ -45,20 +46,30 @@ def print_json(answer: object) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Prints a table; None is an empty cell."""
+    _console().print(table(title, columns, rows))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> "Table":
+    """A table; None is an empty cell."""
     from rich import box
     from rich.table import Column, Table
     from rich.text import Text
 
     # A heading that wraps is read as two: the cells give way instead.
     headings = [Column(Text(column, no_wrap=True), min_width=len(column)) for column in columns]
-    table = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    made = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
-    _console().print(table)
+        made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
+    return made
 
 
 def print_facts(title: str, facts: Mapping[str, object]) -> None:
     """Prints names and values, one per line; those without a value are left out."""
+    _console().print(in_pairs(title, facts))
+
+
+def in_pairs(title: str, facts: Mapping[str, object]) -> "Table":
+    """Names and values, one per line; those without a value are left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -66,7 +77,7 @@ def print_facts(title: str, facts: Mapping[str, object]) -> None:
     for name, value in facts.items():
         if value is not None and value != "":
             table.add_row(name, value if isinstance(value, Text) else Text(shown(value)))
-    _console().print(table)
+    return table
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from neo4j_queue.cli import output, session
-from neo4j_queue.cli.jobs import epoch_ms
+from neo4j_queue.cli.selection import epoch_ms
 
 if TYPE_CHECKING:
     from neo4j_queue.graph.answer import Hit, SearchAnswer

@@ -204,6 +204,19 @@ def tell_unheard(wish: "Nudge") -> None:
         warn("the broker does not answer (`neo4j-queue doctor`): workers hear of these jobs when it does")
 
 
+def confirm(question: Callable[[], str], *, yes: bool) -> None:
+    """Goes on if the person says so, or has said `--yes`; ends the command otherwise.
+
+    A program cannot be asked: without a terminal this is a usage error, so that no script waits or goes on by mistake.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise typer.BadParameter("there is no terminal to ask; say --yes", param_hint="--yes")
+    if not typer.confirm(output.visible(question()), err=True):
+        raise typer.Exit(1)
+
+
 def warn(line: str) -> None:
     """A line for people, beside the answer."""
     output.print_line(f"neo4j-queue: warning: {line}", sys.stderr)

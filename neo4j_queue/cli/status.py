@@ -25,9 +25,18 @@ def register(app: typer.Typer) -> None:
 
 
 def status(
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until no job is left that has not ended.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="With --wait: at most so long.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Show the queue in numbers, its workers, and how many entities have a fresh vector.
+
+    --wait shows it when the queue is drained. The exit code is 1 where it is not: the time is over, or it stands still
+    until a person acts (halted, a worker or beat is missing), and one line says why. Failed jobs have ended.
 
     When the graph is away, the queue is shown without the coverage and the exit code is 75. It is 75 too when a
     database does not answer within 20 seconds.
@@ -36,14 +45,17 @@ def status(
     Examples:
       neo4j-queue status
       neo4j-queue status --json | jq '.pending + .processing'
-      watch -n 1 neo4j-queue status
+      neo4j-queue enqueue --all && neo4j-queue status --wait --timeout 3600
     """
+    if timeout is not None and not wait:
+        raise typer.BadParameter("goes with --wait", param_hint="--timeout")
     driver.load()
     from neo4j_queue.queue.outlook import read
     from neo4j_queue.reconcile.status import answer
 
     with session.open_both() as both:
         session.in_time("the jobs database", lambda: session.refuse_old_schema(both.queue.database))
+        still = _waited(both, timeout) if wait else None
         state = session.in_time("the jobs database", both.queue.status)
         outlook = session.in_time("the jobs database", lambda: read(both.queue, state))
         coverage = _coverage(both, state.unfinished)
@@ -53,8 +65,17 @@ def status(
         output.print_json(answer(state, outlook, coverage))
     else:
         _tell(state, outlook, coverage)
+    if still is not None:
+        session.refuse(f"not drained: {still}")
     if coverage is None:
         raise typer.Exit(TEMPORARY)
+
+
+def _waited(both: session.Both, timeout_s: float | None) -> str | None:
+    from neo4j_queue.cli.wait import Wait
+
+    url = both.settings.celery_broker_url
+    return Wait(both.queue, lambda: missing_workers(both.queue, url), timeout_s).until_drained()
 
 
 def _coverage(both: session.Both, unfinished: int) -> "KnownCoverage | None":
@@ -90,7 +111,7 @@ def _tell(state: "QueueStatus", outlook: "Outlook", coverage: "KnownCoverage | N
         "delayed": f"{state.delayed:,}" + (" (waiting for their back-off)" if state.delayed else ""),
         "processing": f"{state.processing:,} ({state.started:,} started{_given_back(state)})",
         "completed": state.completed,
-        "failed": f"{state.failed:,}" + (" (neo4j-queue jobs list --status failed)" if state.failed else ""),
+        "failed": f"{state.failed:,}" + (" (neo4j-queue dead stats)" if state.failed else ""),
         "waiting for": outlook.waiting_for,
         "done at": _done_at(state, outlook),
         "limits": [str(window) for window in outlook.windows] or None,

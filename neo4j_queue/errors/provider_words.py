@@ -58,6 +58,11 @@ QUOTA_WORDS = re.compile(
     r"|account is in good standing|余额不足|额度不足|欠费",
     re.IGNORECASE,
 )
+# The same, of the error of a job as it is stored, for the database to match: the code stands in brackets at its end,
+# and what the provider quoted of a text was taken out. Java reads it as Python does.
+NO_MONEY_STORED = (
+    rf"(?is).*(?:{QUOTA_WORDS.pattern}|\[(?:{'|'.join(map(re.escape, sorted(QUOTA_CODES)))})\]).*"
+)
 KEY_WORDS = re.compile(
     r"(?:api[ _-]?key|access token|authentication token) (?:has |is |was )?(?:been )?"
     r"(?:expired|not valid|invalid|revoked|disabled|deleted|deactivated|missing|not found)"

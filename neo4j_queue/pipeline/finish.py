@@ -9,7 +9,7 @@ from neo4j_queue.graph.entities import EntityText
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.pipeline.batch_run import BatchRun
 from neo4j_queue.pipeline.job_log import JobLog
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, dead_letters
 from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, reason_of
 from neo4j_queue.queue.leases import RateUsed, Settlement, Verdicts
 from neo4j_queue.queue.provider_limits import Reporter
@@ -70,6 +70,8 @@ class Finish:
             because=because or (fault.kind.value if fault else None),
             used=self._rate_used() if settlement.failed else None,
         )
+        if any(failed.retry_at is None for failed in settlement.failed):
+            self._tell_dead_letters()
         if settlement.troubled and run.ledger.sent.answers and not run.ledger.unproven:
             ended = self._queue.control.provider_works(run.token)
             if ended is not None:
@@ -89,6 +91,15 @@ class Finish:
         except Exception as error:  # noqa: BLE001 - the verdicts are stored: nothing else depends on this
             self._log.rate_unknown(error)
             return None
+
+    def _tell_dead_letters(self) -> None:
+        """At once where they become too many; the heartbeat tells it where the database does not answer now."""
+        try:
+            dead_letters.tell(self._queue.dead.crossing())
+        except self._interruptions:
+            raise
+        except Exception as error:  # noqa: BLE001 - the verdicts are stored: nothing else depends on this
+            self._log.dead_letters_unknown(error)
 
     def _note_size(self, run: BatchRun) -> None:
         """Tells all workers what a request may hold. A batch that is a part of a slow one tells nothing: its text may

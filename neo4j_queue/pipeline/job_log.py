@@ -73,6 +73,10 @@ class JobLog:
         """What is used of the rate limits could not be read for the lines that follow."""
         log.debug("rate_unknown", error=classify(error).message)
 
+    def dead_letters_unknown(self, error: Exception) -> None:
+        """Whether the dead letters became too many is told by the next heartbeat."""
+        log.debug("dead_letters_unknown", error=classify(error).message)
+
     def not_given_back(self, token: str, error: Exception) -> None:
         """A batch was interrupted, and the jobs database did not hear of it: its lease runs out by itself."""
         log.warning("jobs_not_given_back", lease_token=token, error=classify(error).message)

@@ -26,7 +26,9 @@ from neo4j_queue.queue.budget import RateBudget, RateLimits
 from neo4j_queue.queue.census import Census
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.control import Control, Resumed
+from neo4j_queue.queue.dead_letters import DeadLetters
 from neo4j_queue.queue.enqueue import EnqueueTransaction, Key, key_of, merged, one_for_each, pages
+from neo4j_queue.queue.failed_jobs import Selection
 from neo4j_queue.queue.lease import LeaseTransaction
 from neo4j_queue.queue.leases import (
     Completion,
@@ -43,7 +45,7 @@ from neo4j_queue.queue.leases import (
 )
 from neo4j_queue.queue.locks import Locks
 from neo4j_queue.queue.prices import tariff_of
-from neo4j_queue.queue.retry_failed import Retried, retry
+from neo4j_queue.queue.retry_failed import Retried
 from neo4j_queue.queue.settle import SettleTransaction
 from neo4j_queue.queue.ticks import Ticks
 from neo4j_queue.settings import Settings
@@ -77,6 +79,7 @@ class EmbedQueue:
         self.database = database
         self.control = Control(database, clock)
         self.locks = Locks(database, settings, clock)
+        self.dead = DeadLetters(database, settings, clock)
         self.census = Census(database, settings.embed_job_heartbeat_interval_ms, clock)
         self._clock = clock
         self._random = rng or random.Random()
@@ -314,9 +317,11 @@ class EmbedQueue:
         limit: int | None = None,
         ids: Sequence[str] | None = None,
     ) -> Retried:
-        """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id."""
-        wanted = {"category": category, "reason": reason, "status": status}
-        return retry(self.database, wanted, limit, ids, self._clock)
+        """Queues failed jobs again as if new, by error category, failure reason, HTTP status or id.
+
+        `dead.replay` selects by more, and `dead` looks through them.
+        """
+        return self.dead.replay(Selection(category, reason, status), limit, ids)
 
     def cleanup(self, most: int | None = None) -> retention.CleanupReport:
         """Removes ended jobs past `EMBED_JOB_RETENTION_DAYS`; see `retention.cleanup`."""

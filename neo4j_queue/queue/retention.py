@@ -10,6 +10,7 @@ import structlog
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import Neo4jQueueError
+from neo4j_queue.jobs import Status
 from neo4j_queue.queue import counts
 
 log = structlog.get_logger()
@@ -24,6 +25,7 @@ LEASE_HISTORY = timedelta(days=1)
 # APOC puts a `runtime=slotted` of its own behind a leading CYPHER, in front of the version, which is then a syntax
 # error. It leaves a statement alone that names a runtime.
 SLOTTED = "CYPHER 5 runtime=slotted\n"
+ENDED = [Status.COMPLETED.value, Status.FAILED.value]
 # "All of them" for the listing statement, which wants a bound.
 EVERY = 2**62
 
@@ -62,7 +64,7 @@ def cleanup(
     """
     now = now if now is not None else int(database.read(statement("retention/clock"))[0]["now"])
     cutoff = now - _ms(timedelta(days=retention_days))
-    parameters = {"cutoff": cutoff, "archive": archive_days > 0, "now": now}
+    parameters = {"statuses": ENDED, "cutoff": cutoff, "archive": archive_days > 0, "now": now}
     has_apoc = bool(database.autocommit(statement("retention/has_apoc"))[0]["found"])
     if not has_apoc:
         log.warning(

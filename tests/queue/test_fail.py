@@ -7,7 +7,7 @@ import pytest
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, Fault, FaultKind
-from neo4j_queue.queue import EmbedQueue, retry_failed
+from neo4j_queue.queue import EmbedQueue, failed_jobs
 from neo4j_queue.queue.leases import Failure
 from neo4j_queue.queue.retry_failed import Retried
 from neo4j_queue.settings import Settings
@@ -171,7 +171,7 @@ def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
     queue: EmbedQueue, jobs_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: `failed_ids` goes on where it stood. Without it the first ten are looked at again without an end."""
-    monkeypatch.setattr(retry_failed, "STEPS", 10)
+    monkeypatch.setattr(failed_jobs, "STEPS", 10)
     for n in range(10):
         make_jobs(jobs_db, 10, first=10 * n, status="failed", error_status=400, processed_at=1_000 + n)
     make_jobs(jobs_db, 25, first=100, status="failed", error_status=503, processed_at=2_000)

@@ -18,6 +18,7 @@ from neo4j_queue.database import Address, Database
 from neo4j_queue.errors import ErrorCategory
 from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue, outlook, standing
+from neo4j_queue.queue.failed_jobs import Selection
 from neo4j_queue.queue.leases import WorkerAnswer
 from neo4j_queue.settings import Settings
 from tests.queue.interleaving import plant
@@ -144,6 +145,9 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.states_of(requests(10))
     queue.enqueue([request(n, priority=5) for n in fresh])
     queue.enqueue([request(n, priority=9) for n in fresh])
+    queue.dead.find(Selection(category="PERMANENT"), LISTED)
+    queue.dead.stats()
+    queue.dead.crossing()
     queue.retry_failed(limit=10)
     queue.retry_failed(ids=work.ids[10:20])
     queue.jobs(limit=LISTED)
@@ -215,7 +219,11 @@ BOUNDED = [
     "jobs/status",
     "jobs/failed",
     "jobs/failed_until",
+    "jobs/failed_since",
+    "jobs/dead_letters",
+    "jobs/dead_counts",
     "jobs/retry_failed",
+    "control/dead_letters",
     "jobs/list_by_entity",
     "jobs/list_ended",
     "jobs/list_unfinished",

@@ -1,13 +1,13 @@
 // Removes expired jobs; a failed one leaves a slim archive record. It matches by id and judges again under the
 // lock, for a job may have been re-queued since it was listed. The name of the parameter is the one that
 // `apoc.periodic.iterate` gives a batch.
-// parameters: _batch [{id}], cutoff, archive (boolean), now
+// parameters: _batch [{id}], statuses (of jobs that may go), cutoff (ended before it), archive (boolean), now
 // rows:       one: removed, archived
 // locks:      jobs in the order given
 UNWIND $_batch AS row
 MATCH (j:EmbedJob {id: row.id})
 SET j._lock = true
-WITH j WHERE j.status IN ['completed', 'failed'] AND j.processed_at < $cutoff
+WITH j WHERE j.status IN $statuses AND j.processed_at < $cutoff
 WITH j, $archive AND j.status = 'failed' AS archived
 FOREACH (_ IN CASE WHEN archived THEN [1] ELSE [] END |
   MERGE (a:EmbedArchive {id: j.id})
