@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from neo4j_queue.graph import EntityGraph
     from neo4j_queue.graph.entities import EntityText
     from neo4j_queue.queue import EmbedQueue
-    from neo4j_queue.reconcile.sweep import Sweep
+    from neo4j_queue.reconcile.sweep import Scope, Sweep
 
 BAD = 1
 # As in `neo4j_queue.reconcile.repair`, which is too slow to import for a help text.
@@ -44,12 +44,14 @@ def enqueue(
     ] = False,
     dry_run: DryRun = False,
     force: Force = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --all and --missing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
     """Queue a job for entities: those named, all without a fresh vector, or all without any.
 
     This is how a graph that other programs have written gets its vectors. Entities whose vector is fresh cost
-    nothing. Jobs that failed for good are left alone by --all and --missing; `retry` is for them.
+    nothing. Jobs that failed for good are left alone by --all and --missing; `dead replay` is for them. At a terminal
+    it asks before --all and --missing, for they may cost; a script is not asked.
 
     \b
     Examples:
@@ -77,6 +79,8 @@ def enqueue(
             cost.dry_run(both, pages(graph, scope), leave_failed=True, total=entities, json=json)
             _tell_left_out(graph, graph.without_key())
             return
+        if session.at_terminal():
+            session.confirm(lambda: _question(graph, scope), yes=yes)
         nudge = session.nudger()
         with output.progress("entities") as advance:
             total = graph.known().nodes if everything else None
@@ -99,6 +103,14 @@ def enqueue(
             f"{done.fresh:,} fresh{failed}{refused}."
         )
     _tell_left_out(graph, done.without_key)
+
+
+def _question(graph: "EntityGraph", scope: "Scope") -> str:
+    which = "without a fresh vector" if scope == "all" else "without a vector"
+    known = output.counted(graph.known().nodes, "entity", "entities")
+    return (
+        f"{known} of :{graph.label} are looked at, those {which} are paid for (--dry-run: how much). Go on?"
+    )
 
 
 def _warn_of_strangers(both: session.Both) -> None:

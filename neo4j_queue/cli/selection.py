@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from neo4j_queue.cli import driver
+
 if TYPE_CHECKING:
     from neo4j_queue.queue.failed_jobs import Selection
 
@@ -82,6 +84,7 @@ def selection(
     quota: bool = False,
 ) -> "Selection":
     """The failed jobs that the options mean."""
+    driver.load()
     from neo4j_queue.queue.failed_jobs import Selection
 
     # The driver does not take members of an enum.

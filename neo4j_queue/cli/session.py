@@ -204,6 +204,11 @@ def tell_unheard(wish: "Nudge") -> None:
         warn("the broker does not answer (`neo4j-queue doctor`): workers hear of these jobs when it does")
 
 
+def at_terminal() -> bool:
+    """True if there is a person who can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def confirm(question: Callable[[], str], *, yes: bool) -> None:
     """Goes on if the person says so, or has said `--yes`; ends the command otherwise.
 
@@ -211,7 +216,7 @@ def confirm(question: Callable[[], str], *, yes: bool) -> None:
     """
     if yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not at_terminal():
         raise typer.BadParameter("there is no terminal to ask; say --yes", param_hint="--yes")
     if not typer.confirm(output.visible(question()), err=True):
         raise typer.Exit(1)

@@ -75,7 +75,7 @@ class Census:
         self._database.write(statement("jobs/forget_worker"), name=name)
 
     def workers(self) -> list[Worker]:
-        """The embed workers that answered lately."""
+        """The embed workers that answered lately, with the leases that they run now."""
         found = self._database.read(
             statement("jobs/workers"), worker_ttl_ms=self.worker_ttl_ms, now=self._now()
         )

@@ -446,3 +446,13 @@ def test_a_worker_that_missed_its_heartbeat_is_said_to_be_silent(queue: EmbedQue
     status = queue.status()
     assert [worker.name for worker in status.workers] == ["living@test"]
     assert [worker.name for worker in status.silent] == ["dead@test"], "and it is not forgotten yet"
+
+
+def test_the_leases_of_a_worker_are_those_that_it_runs_now(queue: EmbedQueue) -> None:
+    """Fails with the number of the census: "leases 0" beside ten jobs that run, until the next heartbeat."""
+    queue.enqueue(requests(1))
+    queue.census.record([Worker("w1", 2), Worker("w2", 2, leases=1)])
+    work = running(queue, "w1")
+    assert [(worker.name, worker.leases) for worker in queue.status().workers] == [("w1", 1), ("w2", 0)]
+    queue.complete(work.token, work.ids)
+    assert [worker.leases for worker in queue.status().workers] == [0, 0]

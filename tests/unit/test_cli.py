@@ -113,11 +113,19 @@ def test_help_loads_no_driver_no_celery_and_no_tables(environment: dict[str, str
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
-def test_status_loads_no_arrays_and_no_celery(environment: dict[str, str]) -> None:
-    """Seen to fail with a plain import of the driver, which takes numpy along."""
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["jobs", "list"], ["dead", "list"], ["dead", "stats"], ["watch", "--count", "1"]],
+    ids=" ".join,
+)
+def test_a_look_at_the_queue_loads_no_arrays_and_no_celery(
+    command: list[str], environment: dict[str, str]
+) -> None:
+    """Its first answer comes within half a second. Seen to fail with a plain import of the driver, which takes numpy
+    along."""
     program = (
         "import sys\nfrom neo4j_queue.cli import app\n"
-        "try:\n    app(['status'])\nexcept SystemExit:\n    pass\n"
+        f"try:\n    app({command!r})\nexcept SystemExit:\n    pass\n"
         "heavy = {'numpy', 'pandas', 'celery', 'kombu', 'redis', 'openai', 'neo4j'}\n"
         "print('loaded:', sorted(heavy & set(sys.modules)))\n"
         "import numpy, neo4j"
@@ -362,3 +370,28 @@ def wait_for_connection(pid: int, port: int) -> None:
             return
         time.sleep(0.02)
     raise AssertionError("the command never connected")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell: str, environment: dict[str, str]) -> None:
+    """By the protocol of typer: fails with `add_completion=False`."""
+    environment |= {"_NEO4J_QUEUE_COMPLETE": f"complete_{shell}"}
+    environment |= {"COMP_WORDS": "neo4j-queue de", "COMP_CWORD": "1"}
+    environment |= {"_TYPER_COMPLETE_ARGS": "neo4j-queue de", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    program = "from neo4j_queue.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=environment["HOME"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert {"dead", "demo"} <= set(re.findall(r"\w+", done.stdout)), done.stdout + done.stderr
+
+
+def test_dead_letters_are_not_replayed_or_purged_by_a_slip(environment: dict[str, str]) -> None:
+    """Without a selection it is a usage error, as are two of them; before any database is asked."""
+    for words in (["replay"], ["purge"], ["replay", "x", "--all"], ["purge", "--all", "--status", "400"]):
+        assert exit_code(["dead", *words]) == 2
