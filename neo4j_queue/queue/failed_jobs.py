@@ -56,17 +56,13 @@ def stretches(
     """
     first, last = selection.since or 0, END if selection.until is None else selection.until
     while first <= last:
-        name = "jobs/failed_since" if newest_first else "jobs/failed_until"
-        found = database.read(
-            statement(name),
-            **{"before" if newest_first else "after": last if newest_first else first},
-            skip=STEPS - 1,
-        )
         if newest_first:
+            found = database.read(statement("jobs/failed_since"), before=last, skip=STEPS - 1)
             since = max(first, found[0]["since"]) if found else first
             yield since, last
             last = since - 1
         else:
+            found = database.read(statement("jobs/failed_until"), after=first, skip=STEPS - 1)
             until = min(last, found[0]["until"]) if found else last
             yield first, until
             first = until + 1
