@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neo4j_queue.cli import attempts, output, selection, session
+from neo4j_queue.cli import attempts, driver, output, selection, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ def list_jobs(
       neo4j-queue jobs list --status failed --since 24h
       neo4j-queue jobs list --entity "Ada Lovelace" --json | jq '.[].outcome'
     """
+    driver.load()
     from neo4j_queue.queue import listing
 
     asked: dict[str, Any] = {

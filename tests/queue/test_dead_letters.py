@@ -10,6 +10,7 @@ from neo4j_queue.database import Database
 from neo4j_queue.queue import EmbedQueue, dead_letters, failed_jobs
 from neo4j_queue.queue.dead_letters import Crossing, Purged
 from neo4j_queue.queue.failed_jobs import Selection
+from neo4j_queue.settings import Settings
 from tests.queue.scenery import BEGINNING, DAY_MS, Clock, CountingDatabase, all_jobs, make_jobs, request
 
 Fault = dict[str, Any]
@@ -95,15 +96,14 @@ def test_the_last_to_fail_stand_first_and_a_limit_is_one(
 
 
 def test_a_short_list_of_many_dead_letters_is_a_few_looks(
-    queue: EmbedQueue, jobs_db: Database, monkeypatch: pytest.MonkeyPatch
+    queue_settings: Callable[..., Settings], jobs_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: pages are read while they are taken. Without it each list would read all of them first."""
     monkeypatch.setattr(failed_jobs, "STEPS", 10)
     for n in range(10):
         make_dead(jobs_db, 10, first=10 * n, at=BEGINNING + n, **REFUSED)
     with CountingDatabase(jobs_db.address) as counting:
-        queue.dead._database = counting
-        assert len(queue.dead.find(limit=5)) == 5
+        assert len(EmbedQueue(counting, queue_settings()).dead.find(limit=5)) == 5
         # Where the first step ends, its ids, and five jobs.
         assert counting.calls == 3
 

@@ -168,7 +168,7 @@ def test_failed_jobs_are_queued_again_by_category_reason_status_id_and_limit(
 
 
 def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
-    queue: EmbedQueue, jobs_db: Database, monkeypatch: pytest.MonkeyPatch
+    queue_settings: Callable[..., Settings], jobs_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guard: `failed_ids` goes on where it stood. Without it the first ten are looked at again without an end."""
     monkeypatch.setattr(failed_jobs, "STEPS", 10)
@@ -176,13 +176,13 @@ def test_a_filter_that_matches_late_looks_at_each_failed_job_once(
         make_jobs(jobs_db, 10, first=10 * n, status="failed", error_status=400, processed_at=1_000 + n)
     make_jobs(jobs_db, 25, first=100, status="failed", error_status=503, processed_at=2_000)
     with CountingDatabase(jobs_db.address) as counting:
-        queue.database = counting
+        queue = EmbedQueue(counting, queue_settings())
         assert queue.retry_failed(status=503, limit=20) == 20
         # Eleven steps of two looks, and the retry.
         assert counting.calls == 23
-    assert queue.retry_failed(status=503) == 5, "all of one moment are found"
-    assert queue.retry_failed() == 100
-    assert queue.retry_failed() == 0
+        assert queue.retry_failed(status=503) == 5, "all of one moment are found"
+        assert queue.retry_failed() == 100
+        assert queue.retry_failed() == 0
 
 
 def test_a_retry_leaves_jobs_that_were_made_for_other_entities(queue: EmbedQueue, jobs_db: Database) -> None:
