@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import neo4j
-from neo4j import Driver, GraphDatabase, ManagedTransaction, Record
+from neo4j import Driver, GraphDatabase, ManagedTransaction, Record, Session
 from neo4j.exceptions import DriverError, Neo4jError, ResultFailedError, ServiceUnavailable
 
 from neo4j_queue.errors import SettingsError
@@ -119,11 +119,7 @@ class Database:
 
         The server ends it after `timeout_s` seconds.
         """
-        name = self.address.database
-        with (
-            self._interruptible(),
-            self.driver().session(database=name, default_access_mode=access) as session,
-        ):
+        with self._interruptible(), self._session(access) as session:
             bounded = neo4j.unit_of_work(timeout=timeout_s)(_not_repeated_after(work))
             run = session.execute_read if access == neo4j.READ_ACCESS else session.execute_write
             repeated = False
@@ -147,7 +143,7 @@ class Database:
         The server ends it as a whole after `timeout_s` seconds; what its own transactions committed stays.
         """
         bounded = neo4j.Query(query, timeout=timeout_s)  # type: ignore[arg-type, unused-ignore]
-        with self._interruptible(), self.driver().session(database=self.address.database) as session:
+        with self._interruptible(), self._session(neo4j.WRITE_ACCESS) as session:
             return list(session.run(bounded, _quiet(parameters)))
 
     def ask(self, query: str, *, timeout_s: float, **parameters: Any) -> list[Record]:
@@ -157,14 +153,11 @@ class Database:
         the statement after `timeout_s` seconds.
         """
         bounded = neo4j.Query(query, timeout=timeout_s)  # type: ignore[arg-type, unused-ignore]
-        name, quiet = self.address.database, _quiet(parameters)
+        quiet = _quiet(parameters)
         repeated = False
         while True:
             try:
-                with (
-                    self._interruptible(),
-                    self.driver().session(database=name, default_access_mode=neo4j.READ_ACCESS) as session,
-                ):
+                with self._interruptible(), self._session(neo4j.READ_ACCESS) as session:
                     return list(session.run(bounded, quiet))
             except (Neo4jError, DriverError) as error:
                 if repeated or not error.is_retryable():
@@ -178,6 +171,24 @@ class Database:
         """
         summary = self.transaction(lambda tx: tx.run("RETURN true").consume(), access=neo4j.READ_ACCESS)
         return str(summary.server.agent)
+
+    @contextmanager
+    def _session(self, access: str) -> Iterator[Session]:
+        """A session, which an interruption ends without a word.
+
+        The driver would roll back and read what is left of the answer, of which it has lost its place: it can wait for
+        a message that never comes, or ask for one without end. A worker that is told to stop would then spin.
+        """
+        handled = sys.exception()
+        session = self.driver().session(database=self.address.database, default_access_mode=access)
+        try:
+            yield session
+        except BaseException as error:
+            if _hidden_by(error, handled) is not None:
+                _abandon(session)
+            raise
+        finally:
+            session.close()
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -235,15 +246,25 @@ def _not_repeated_after(work: Callable[[ManagedTransaction], T]) -> Callable[[Ma
     def act(tx: ManagedTransaction) -> T:
         if stopped:
             raise stopped[0]
+        handled = sys.exception()
         try:
             return work(tx)
         except (Neo4jError, DriverError):
             raise
         except BaseException as error:
             stopped.append(error)
+            if _hidden_by(error, handled) is not None:
+                # The driver rolls back on this connection before our session hears of it.
+                tx._connection.kill()
             raise
 
     return act
+
+
+def _abandon(session: Session) -> None:
+    """Ends a session as the driver ends one whose task was cancelled: its socket is closed, and nothing is read."""
+    session._handle_cancellation()  # type: ignore[no-untyped-call]
+    session._closed = True
 
 
 def _hidden_by(error: BaseException, handled: BaseException | None) -> BaseException | None:

@@ -1,10 +1,10 @@
-"""Calls that are given up after a time, for a person who waits."""
+"""Calls on threads of their own: started and waited for later, or given up after a time for a person who waits."""
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextvars import copy_context
-from queue import Empty, SimpleQueue
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from neo4j_queue.errors import TemporarilyUnavailable
 
@@ -13,6 +13,37 @@ from neo4j_queue.errors import TemporarilyUnavailable
 MOST_LATE = 32
 
 T = TypeVar("T")
+
+
+def started(work: Callable[[], T], name: str) -> "Future[T]":
+    """What `work` will return or raise; it runs on a daemon thread, which keeps no program from ending.
+
+    A pool's threads would: Python waits for each of them, and none can be told to stop in the middle of a statement.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
+    return future
+
+
+class TooLateError(Exception):
+    """A call has not ended in time, and goes on."""
+
+
+def result_of(call: "Future[T]", within_s: float) -> T:
+    """What a call returned or raised. Raises `TooLateError` if it has not ended within so many seconds."""
+    try:
+        return call.result(within_s)
+    except TimeoutError:
+        if call.done():  # it has just ended, or the error is its own
+            return call.result()
+    raise TooLateError
 
 
 class InTime:
@@ -25,42 +56,23 @@ class InTime:
         self._what = what
         self._most_late = most_late
         self._lock = threading.Lock()
-        self._late: set[object] = set()
+        self._late: set[Future[Any]] = set()
 
     def __call__(self, work: Callable[[], T], within_s: float) -> T:
         """What `work` returns or raises. Raises `TemporarilyUnavailable` if that takes more than `within_s` seconds."""
         with self._lock:
             if len(self._late) >= self._most_late:
                 raise TemporarilyUnavailable(f"{self._what} still owes {len(self._late)} earlier answers")
-        answer: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-        call = object()
-
-        def run() -> None:
-            try:
-                answer.put((work(), None))
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                answer.put((None, error))
-            finally:
-                with self._lock:
-                    self._late.discard(call)
-
-        threading.Thread(target=copy_context().run, args=(run,), name=self._what, daemon=True).start()
-        result, error = self._waited(answer, call, within_s)
-        if error is not None:
-            raise error
-        return cast(T, result)
-
-    def _waited(
-        self, answer: "SimpleQueue[tuple[T | None, BaseException | None]]", call: object, within_s: float
-    ) -> tuple[T | None, BaseException | None]:
+        call = started(work, self._what)
         try:
-            return answer.get(timeout=within_s)
-        except Empty:
+            return result_of(call, within_s)
+        except TooLateError:
             with self._lock:
-                # Under the lock that the thread takes at its end: one that has just ended is not late.
-                if answer.empty():
-                    self._late.add(call)
-                    raise TemporarilyUnavailable(
-                        f"{self._what} gave no answer within {within_s:g} s"
-                    ) from None
-            return answer.get()
+                self._late.add(call)
+            # Called at once if it has ended meanwhile.
+            call.add_done_callback(self._ended)
+        raise TemporarilyUnavailable(f"{self._what} gave no answer within {within_s:g} s")
+
+    def _ended(self, call: "Future[Any]") -> None:
+        with self._lock:
+            self._late.discard(call)

@@ -133,6 +133,8 @@ def observations_of(value: Any) -> list[str]:
 
 def value_lines(value: Any) -> list[str]:
     """A property value as lines: a list has one for each element, a missing or unreadable value has none."""
+    if type(value) is str:
+        return [value]
     # Points and durations are tuples to Python, but one value to the graph.
     several = isinstance(value, list | tuple) and not isinstance(value, Point | neo4j.time.Duration)
     return [_scalar(item) for item in (value if several else [value]) if _readable(item)]

@@ -108,6 +108,8 @@ def _unstorable(value: Any) -> str | None:
     """Why a property cannot have this value; None if it can, as far as is known here."""
     several = isinstance(value, list | tuple)
     items = value if several else (value,)
+    if _are_texts(items):  # nearly all properties are; a load checks a million of them
+        return None if is_well_formed("".join(items)) else "holds half of a character"
     if any(
         isinstance(item, Mapping | set | frozenset) or (several and isinstance(item, list)) for item in items
     ):
@@ -120,6 +122,10 @@ def _unstorable(value: Any) -> str | None:
     if len(kinds) > 1 and kinds != {int, float}:
         return f"is a list of several kinds ({', '.join(sorted(kind.__name__ for kind in kinds))})"
     return None
+
+
+def _are_texts(items: Sequence[Any]) -> bool:
+    return all(type(item) is str for item in items)
 
 
 def checked_relation(given: Relation | tuple[str | int, str, str | int]) -> Relation:

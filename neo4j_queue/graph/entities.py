@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
+from neo4j_queue.database import Row
 from neo4j_queue.graph.keys import Key, Place
 from neo4j_queue.jobs import PRIORITY_DEFAULT, EnqueueResult, JobRequest
 from neo4j_queue.text import VERSION_DIGITS, estimate_tokens, is_blank
@@ -151,3 +152,25 @@ class Coverage:
     fresh: int
     stale: int
     missing: int
+
+
+class Written(NamedTuple):
+    """Entities that are written: their rows, and the texts of those that had to be judged, by row."""
+
+    rows: list[Row]
+    texts: dict[int, EntityText]
+
+
+class Entries(NamedTuple):
+    """Entities to write: the names of the entries in their order, and by name the key and what is to be set."""
+
+    names: list[str]
+    keys: dict[str, Key]
+    properties: dict[str, dict[str, Any]]
+
+
+class Asked(NamedTuple):
+    """Entities that are written: what became of each, by name, and the vectors that the queue is to make."""
+
+    changes: dict[str, Change]
+    requests: list[JobRequest]

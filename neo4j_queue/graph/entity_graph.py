@@ -20,7 +20,7 @@ from neo4j_queue.graph.accepted import (
 )
 from neo4j_queue.graph.answer import Hit, SearchAnswer
 from neo4j_queue.graph.booking import BookQuery
-from neo4j_queue.graph.bulk_load import FIRST_RELATIONS, Loaded, Progress, load, pages
+from neo4j_queue.graph.bulk_load import Loaded, Progress, Steps, load, load_relations
 from neo4j_queue.graph.entities import (
     Change,
     Coverage,
@@ -31,7 +31,7 @@ from neo4j_queue.graph.entities import (
     Relation,
     VectorWrite,
 )
-from neo4j_queue.graph.entity_writes import Created, EntityWrites
+from neo4j_queue.graph.entity_writes import EntityWrites
 from neo4j_queue.graph.keys import keys_of
 from neo4j_queue.graph.outbox import WAIT_S, Deferred, Enqueue, Outbox, warn
 from neo4j_queue.graph.query_embedder import EmbedQuery, QueryEmbedder
@@ -169,8 +169,9 @@ class EntityGraph(EntityWrites):
         ValueError for an entry without a key or with a property that is this library's own. For more than some
         thousands of them there is `load_entities`.
         """
-        results, _ = self._handed_over_in_order(self._create(entities, keep=keep), priority)
-        return results
+        entries = self._entries(entities)
+        results = self._handed_over(self._asked(self._create(entries, keep=keep), priority))
+        return [results[name] for name in entries.names]
 
     def load_entities(
         self,
@@ -181,15 +182,18 @@ class EntityGraph(EntityWrites):
     ) -> Loaded:
         """Creates or merges any number of entities as `create_entities` does, a page of them in each transaction.
 
-        `entities` may be a generator: about two pages of it are in memory (1,000 entries each, or four million
+        `entities` may be a generator: about three pages of it are in memory (1,000 entries each, or four million
         characters). `progress` is called after each page with what is done so far. Raises ValueError for a wrong
         entry; the pages before it are written, and a note of the error says how many entries these are.
         """
 
-        def hand_over(written: Created) -> tuple[list[EntityResult], int]:
-            return self._handed_over_in_order(written, priority)
-
-        return load(entities, self._create, hand_over, progress)
+        steps = Steps(
+            prepare=self._entries,
+            write=self._create,
+            ask=lambda written: self._asked(written, priority),
+            hand_over=self._handed_over,
+        )
+        return load(entities, steps, progress)
 
     def load_relations(
         self,
@@ -200,14 +204,7 @@ class EntityGraph(EntityWrites):
         """Relates any number of entities as `create_relations` does, a page in each transaction; returns how many were
         given. `progress` is called after each page with the number so far.
         """
-        done, few = 0, True
-        for page in pages(relations, first=FIRST_RELATIONS):
-            few = few and self._has_few_relations()
-            self._create_relations(page, plan_anew=few)
-            done += len(page)
-            if progress is not None:
-                progress(done)
-        return done
+        return load_relations(relations, self._ends, self._relate, progress)
 
     def update_entity(
         self, name: str | int, properties: Mapping[str, Any], *, priority: int = PRIORITY_DEFAULT
@@ -292,7 +289,7 @@ class EntityGraph(EntityWrites):
         Raises EntityNotFound when an end of any of them is not there, and ValueError for a type that the server
         cannot hold; then none is created. Any other text is a type, whatever it looks like.
         """
-        self._create_relations(relations)
+        self._relate(self._ends(relations))
 
     def get_entity(self, name: str | int) -> Entity:
         """A current entity, without its vector. Raises EntityNotFound."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from neo4j import ManagedTransaction
 
@@ -17,7 +17,14 @@ from neo4j_queue.graph.accepted import (
     checked_name,
     checked_relation,
 )
-from neo4j_queue.graph.entities import Change, EntityInput, EntityResult, EntityText, Relation
+from neo4j_queue.graph.entities import (
+    Asked,
+    Change,
+    EntityInput,
+    EntityResult,
+    Entries,
+    Written,
+)
 from neo4j_queue.graph.keys import (
     SAMPLE_OF_NUMBERS,
     Key,
@@ -46,16 +53,6 @@ FEW_RELATIONS = 1_000
 log = get_logger()
 
 T = TypeVar("T")
-
-
-Written = list[tuple[EntityText, Change]]
-
-
-class Created(NamedTuple):
-    """Entities that are written: the names of the entries in their order, and what was done."""
-
-    names: list[str]
-    written: Written
 
 
 class EntityWrites(EntityVectors):
@@ -95,7 +92,7 @@ class EntityWrites(EntityVectors):
         self, work: Callable[[ManagedTransaction], list[Row]], priority: int
     ) -> dict[str, EntityResult]:
         """Runs a change, settles the outbox in the same transaction, and hands over after the commit."""
-        return self._handed_over(self._changed(work), priority)
+        return self._handed_over(self._asked(self._changed(work), priority))
 
     def _changed(self, work: Callable[[ManagedTransaction], list[Row]]) -> Written:
         """What a change has done, which is committed; nothing is handed over yet."""
@@ -106,30 +103,24 @@ class EntityWrites(EntityVectors):
                 continue
         raise TimeoutError("an entity was deleted each time while it was being written")
 
-    def _create(self, entities: Iterable[EntityInput | Mapping[str, Any]], *, keep: bool = False) -> Created:
-        """Creates entities, or merges properties into those that are there, in one transaction; `keep`: leaves those
-        as they are."""
-        merged: dict[str, dict[str, Any]] = {}
-        keys: dict[str, Key] = {}
-        names: list[str] = []
+    def _entries(self, entities: Iterable[EntityInput | Mapping[str, Any]]) -> Entries:
+        """Entities as they are to be written, those of one name merged. Raises ValueError for a wrong one."""
+        found = Entries([], {}, {})
         for entity in entities:
             key, properties = self._entry(entity)
-            names.append(uid := str(key))
-            keys.setdefault(uid, key)
-            merged.setdefault(uid, {}).update(properties)
-        return Created(names, self._changed(lambda tx: self._upsert(tx, keys, merged, keep=keep)))
+            found.names.append(uid := str(key))
+            found.keys.setdefault(uid, key)
+            found.properties.setdefault(uid, {}).update(properties)
+        return found
 
-    def _handed_over_in_order(self, created: Created, priority: int) -> tuple[list[EntityResult], int]:
-        """The results in the order of the entries, and how many jobs the queue did not take in time."""
-        results = self._handed_over(created.written, priority)
-        stale = {text.uid for text, _ in created.written if not text.fresh}
-        deferred = sum(results[uid].job is None for uid in stale)
-        return [results[uid] for uid in created.names], deferred
+    def _create(self, entries: Entries, *, keep: bool = False) -> Written:
+        """Creates entities, or merges properties into those that are there, in one transaction; `keep`: leaves those
+        as they are."""
+        return self._changed(lambda tx: self._upsert(tx, entries, keep=keep))
 
-    def _upsert(
-        self, tx: ManagedTransaction, keys: Mapping[str, Key], changes: Mapping[str, Any], *, keep: bool
-    ) -> list[Row]:
-        stored = self._stored(tx, keys)
+    def _upsert(self, tx: ManagedTransaction, entries: Entries, *, keep: bool) -> list[Row]:
+        stored = self._stored(tx, entries.keys)
+        changes = entries.properties
         # The order is the lock order: writers of the same entities wait for one another and never deadlock.
         batch = Bulk({"key": stored[uid], "properties": changes[uid]} for uid in sorted(changes))
         return self._merge(tx, "upsert", batch, keep=keep)
@@ -159,26 +150,35 @@ class EntityWrites(EntityVectors):
         return stored
 
     def _settle(self, tx: ManagedTransaction, written: list[Row]) -> Written:
-        """Marks what needs a vector and unmarks what has its vector again."""
+        """Marks what needs a vector and unmarks what has its vector again.
+
+        The text is made here only where a vector may be of it: the rest is made after the commit, when nobody waits
+        for the locks.
+        """
         if any(row["key"] is None for row in written):
             raise _Vanished
-        texts = [self._text(row) for row in written]
-        pairs = list(zip(written, texts, strict=True))
-        mark = Bulk(row["node"] for row, text in pairs if not text.fresh and not row["pending"])
+        texts = {n: self._text(row) for n, row in enumerate(written) if row["width"] is not None}
+        fresh = {n for n, text in texts.items() if text.fresh}
+        mark = Bulk(row["node"] for n, row in enumerate(written) if n not in fresh and not row["pending"])
         if mark:
             rows(tx, self._statement("mark_pending"), nodes=mark)
-        unmark = Bulk(row["node"] for row, text in pairs if text.fresh and row["pending"])
+        unmark = Bulk(written[n]["node"] for n in sorted(fresh) if written[n]["pending"])
         if unmark:
             rows(tx, self._statement("unmark_pending"), nodes=unmark)
-        return [(text, _change_of(row)) for row, text in pairs]
+        return Written(written, texts)
 
-    def _handed_over(
-        self, written: Sequence[tuple[EntityText, Change]], priority: int
-    ) -> dict[str, EntityResult]:
-        requests = [text.request(self.model, priority=priority) for text, _ in written if not text.fresh]
-        self._warn_of_blank([text.uid for text, _ in written if text.blank])
-        jobs = {result.entity_uid: result for result in self._outbox.hand_over(requests)}
-        return {text.uid: EntityResult(text.uid, change, jobs.get(text.uid)) for text, change in written}
+    def _asked(self, written: Written, priority: int) -> Asked:
+        """What the queue is to be asked for."""
+        texts = [written.texts.get(n) or self._text(row) for n, row in enumerate(written.rows)]
+        self._warn_of_blank([text.uid for text in texts if text.blank])
+        requests = [text.request(self.model, priority=priority) for text in texts if not text.fresh]
+        changes = {text.uid: _change_of(row) for row, text in zip(written.rows, texts, strict=True)}
+        return Asked(changes, requests)
+
+    def _handed_over(self, asked: Asked) -> dict[str, EntityResult]:
+        """The result of each entity, by name."""
+        jobs = {result.entity_uid: result for result in self._outbox.hand_over(asked.requests)}
+        return {uid: EntityResult(uid, change, jobs.get(uid)) for uid, change in asked.changes.items()}
 
     def _warn_of_blank(self, uids: Sequence[str]) -> None:
         """Says at the call what the worker would say later: nothing was written that the text is made of."""
@@ -211,37 +211,34 @@ class EntityWrites(EntityVectors):
             self._change(work, PRIORITY_DEFAULT)
         return chosen
 
-    def _create_relations(self, relations: Iterable[Any], *, plan_anew: bool = False) -> None:
-        """Relates entities in one transaction."""
+    def _ends(self, relations: Iterable[Any]) -> list[Row]:
+        """Relations as they are to be written. Raises ValueError for what is none."""
         given = [checked_relation(each) for each in relations]
         for each in given:
             check_type(each)
-        wanted = [Relation(checked_name(each.source), each.type, checked_name(each.target)) for each in given]
+        ends = [(checked_name(each.source), checked_name(each.target), each.type) for each in given]
         # The order is the lock order, as of `_upsert`.
-        wanted.sort(key=lambda each: (each.source, each.target, each.type))
+        ends.sort()
+        return [
+            {"at": at, "source": keys_of(source), "type": kind, "target": keys_of(target)}
+            for at, (source, target, kind) in enumerate(ends)
+        ]
+
+    def _relate(self, ends: list[Row], *, few: bool = False) -> bool:
+        """Relates entities in one transaction. `few`: the graph had few relations; returns whether it still has."""
+        few = few and bool(self.database.read(self._statement("relations"))[0]["relations"] < FEW_RELATIONS)
         query = self._statement("relate")
-        if plan_anew:
+        if few:
             query = planned_anew(query)
         with self._explained():
-            self.database.transaction(lambda tx: self._relate(tx, query, wanted))
+            self.database.transaction(lambda tx: self._relate_all(tx, query, Bulk(ends)))
+        return few
 
-    def _has_few_relations(self) -> bool:
-        return bool(self.database.read(self._statement("relations"))[0]["relations"] < FEW_RELATIONS)
-
-    def _relate(self, tx: ManagedTransaction, query: str, relations: Sequence[Relation]) -> None:
-        batch = Bulk(
-            {
-                "at": at,
-                "source": keys_of(str(each.source)),
-                "type": each.type,
-                "target": keys_of(str(each.target)),
-            }
-            for at, each in enumerate(relations)
-        )
-        done = {row["at"] for row in rows(tx, query, rows=batch)}
-        for at, each in enumerate(relations):
-            if at not in done:
-                source, target = str(each.source), str(each.target)
+    def _relate_all(self, tx: ManagedTransaction, query: str, ends: Bulk[Row]) -> None:
+        done = {row["at"] for row in rows(tx, query, rows=ends)}
+        for row in ends:
+            if row["at"] not in done:
+                source, target = _name_of(row["source"]), _name_of(row["target"])
                 there = {named(text["key"]) for text in self._current(tx, (source, target))}
                 raise EntityNotFound(source if source not in there else target)
 
@@ -279,6 +276,11 @@ class EntityWrites(EntityVectors):
         if not written:
             raise self.not_found(name)
         return next(iter(written.values()))
+
+
+def _name_of(keys: Sequence[Key]) -> str:
+    """The name that these keys stand for (`keys_of`)."""
+    return str(keys[0])
 
 
 class _Vanished(Exception):

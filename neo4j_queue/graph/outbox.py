@@ -4,14 +4,12 @@ The entities carry `:EmbedPending` since their own transaction. So the queue may
 is not handed over is found by the reconcile sweep, and the writer of the entities never waits for long.
 """
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 
 import structlog
 
+from neo4j_queue.in_time import TooLateError, result_of, started
 from neo4j_queue.jobs import EnqueueResult, JobRequest
 
 # An idle jobs database answers within milliseconds; a person who saves an entity waits two seconds at most.
@@ -57,35 +55,16 @@ class Outbox:
         if time.monotonic() < self._rest_until:
             self._deferred(len(requests), "the queue did not answer just now")
             return ()
-        answer = self._start(self._enqueue, requests)
+        enqueue = self._enqueue
+        # On a thread of its own: no driver or broker client can be told a total deadline. A call that comes too late
+        # still does its work, which is idempotent.
+        answer = started(lambda: enqueue(requests), "enqueue")
         wait_s = self._wait_s + WAIT_PER_JOB_S * len(requests)
         try:
-            result = answer.get(timeout=wait_s)
-        except queue.Empty:
+            return result_of(answer, wait_s)
+        except TooLateError:
             self._rest_until = time.monotonic() + self._rest_s
             self._deferred(len(requests), f"no answer within {wait_s:.1f} s")
-            return ()
-        if isinstance(result, Exception):
-            self._deferred(len(requests), f"{type(result).__name__}: {result}")
-            return ()
-        return result
-
-    @staticmethod
-    def _start(
-        enqueue: Enqueue, requests: Sequence[JobRequest]
-    ) -> "queue.SimpleQueue[Sequence[EnqueueResult] | Exception]":
-        """Runs `enqueue` on a thread of its own: no driver or broker client can be told a total deadline.
-
-        A call that comes too late still does its work, which is idempotent; a daemon thread does not keep a
-        program from ending.
-        """
-        answer: queue.SimpleQueue[Sequence[EnqueueResult] | Exception] = queue.SimpleQueue()
-
-        def work() -> None:
-            try:
-                answer.put(enqueue(requests))
-            except Exception as error:  # noqa: BLE001 - the edge: the entities are written whatever this is
-                answer.put(error)
-
-        threading.Thread(target=copy_context().run, args=(work,), name="enqueue", daemon=True).start()
-        return answer
+        except Exception as error:  # noqa: BLE001 - the edge: the entities are written whatever this is
+            self._deferred(len(requests), f"{type(error).__name__}: {error}")
+        return ()

@@ -1,5 +1,7 @@
 """Hundreds of thousands of entities and relations: in pages, within bounds, and to be begun again."""
 
+import itertools
+import time
 import tracemalloc
 from collections.abc import Iterator
 
@@ -12,6 +14,7 @@ from neo4j_queue.graph.bulk_load import PAGE_CHARACTERS, PAGE_ENTRIES, Loaded, p
 from neo4j_queue.graph.entity_graph import EntityInput
 from neo4j_queue.queue import EmbedQueue
 from tests.conftest import MakeSettings
+from tests.waiting import wait_until
 
 COUNT = 2 * PAGE_ENTRIES + 500
 
@@ -39,7 +42,7 @@ def test_a_load_is_in_pages_and_says_what_became_of_the_entries(
     assert (more.updated, more.created, more.unchanged) == (3, 1, 0)
 
 
-def test_no_more_than_two_pages_of_a_generator_are_read_ahead(graph: EntityGraph) -> None:
+def test_no_more_than_three_pages_of_a_generator_are_read_ahead(graph: EntityGraph) -> None:
     """Guard: a list made of the generator, as `create_entities` makes one."""
     read = 0
 
@@ -51,7 +54,51 @@ def test_no_more_than_two_pages_of_a_generator_are_read_ahead(graph: EntityGraph
 
     ahead: list[int] = []
     graph.load_entities(counted(), progress=lambda so_far: ahead.append(read - so_far.entries))
-    assert max(ahead) <= PAGE_ENTRIES
+    assert max(ahead) <= 2 * PAGE_ENTRIES
+
+
+def test_an_entity_of_two_pages_has_what_the_later_one_says(graph: EntityGraph) -> None:
+    """Guard: `next` of `_Course` waits for the page before. Without it the two transactions run at once."""
+    first = (EntityInput(f"e{n}", "thing", ["early"]) for n in range(PAGE_ENTRIES))
+    second = (EntityInput(f"e{n}", "thing", ["late"]) for n in range(PAGE_ENTRIES))
+    loaded = graph.load_entities(itertools.chain(first, second))
+    assert (loaded.created, loaded.updated) == (PAGE_ENTRIES, PAGE_ENTRIES)
+    assert graph.get_entity("e0").properties["observations"] == ["late"]
+
+
+def test_an_interruption_of_a_load_waits_for_nothing_and_leaves_a_whole_page(
+    queued_graph: EntityGraph, graph_db: Database
+) -> None:
+    """Guard: the daemon threads of `started`. A pool's threads keep the program until the statement ends."""
+
+    def interrupted() -> Iterator[EntityInput]:
+        yield from entities(PAGE_ENTRIES)
+        yield from entities(10)
+        raise KeyboardInterrupt
+
+    lock = graph_db.driver().session(database=graph_db.address.database)
+    holder = lock.begin_transaction()
+    holder.run("CREATE (:Entity {name: 'e000500'})").consume()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        queued_graph.load_entities(interrupted())
+    assert time.monotonic() - began < 3, "it waited for the page, and that for the lock"
+    holder.rollback()
+    lock.close()
+    wait_until(
+        lambda: queued_graph.known().outbox in (0, PAGE_ENTRIES), what="the page as a whole or not at all"
+    )
+
+
+def test_an_error_of_the_generator_leaves_what_was_being_written(graph: EntityGraph) -> None:
+    def broken() -> Iterator[tuple[str, str, str]]:
+        yield from ((f"e{n:06}", "NEXT", f"e{n + 1:06}") for n in range(150))
+        raise OSError("the file ends here")
+
+    graph.load_entities(entities(200))
+    with pytest.raises(OSError, match="the file ends here"):
+        graph.load_relations(broken())
+    assert graph.database.read("MATCH ()-[r:NEXT]->() RETURN count(r) AS found")[0]["found"] == 100
 
 
 def test_pages_are_bounded_by_their_texts_too() -> None:

@@ -3,9 +3,10 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
-from neo4j import ManagedTransaction
+from neo4j import ManagedTransaction, Result, Session
 from neo4j._sync.io._bolt._bolt5 import Bolt5x0
 from neo4j.exceptions import ClientError, CypherSyntaxError, ServiceUnavailable
 
@@ -99,6 +100,37 @@ def test_an_interruption_in_the_middle_of_an_answer_is_not_hidden(
     with pytest.raises(kind, match="now"):
         jobs_db.transaction(work)
     monkeypatch.undo()
+    assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, TimeLimit])
+@pytest.mark.parametrize("managed", [True, False], ids=["transaction", "autocommit"])
+def test_nothing_is_read_on_after_an_interruption(
+    jobs_db: Database, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException], managed: bool
+) -> None:
+    """Interrupted between taking a message and handling it, the driver asks for that message without end while it
+    rolls back: a worker that was told to stop span until it was killed.
+
+    Guards: `_abandon`, and for a time limit the connection that is killed in `_not_repeated_after`.
+    """
+
+    def taken(result: Result) -> None:
+        result._connection.responses.clear()
+        raise kind("now")
+
+    begun = Session.run
+
+    def run(*args: Any, **keywords: Any) -> None:
+        taken(begun(*args, **keywords))
+
+    with interrupted_after(5.0, TimeoutError) as late, pytest.raises(kind, match="now"):
+        if managed:
+            jobs_db.transaction(lambda tx: taken(tx.run("RETURN 1 AS one")))
+        else:
+            monkeypatch.setattr(Session, "run", run)
+            jobs_db.autocommit("RETURN 1 AS one")
+    monkeypatch.undo()
+    assert not late
     assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
 
 
