@@ -86,7 +86,9 @@ def test_an_interruption_of_a_load_waits_for_nothing_and_leaves_a_whole_page(
     holder.rollback()
     lock.close()
     wait_until(
-        lambda: queued_graph.known().outbox in (0, PAGE_ENTRIES), what="the page as a whole or not at all"
+        lambda: queued_graph.known().outbox == PAGE_ENTRIES,
+        within_s=10,
+        what="the page that was being written",
     )
 
 
