@@ -123,12 +123,15 @@ def test_nothing_is_read_on_after_an_interruption(
     def run(*args: Any, **keywords: Any) -> None:
         taken(begun(*args, **keywords))
 
-    with interrupted_after(5.0, TimeoutError) as late, pytest.raises(kind, match="now"):
+    def ask() -> None:
         if managed:
             jobs_db.transaction(lambda tx: taken(tx.run("RETURN 1 AS one")))
         else:
             monkeypatch.setattr(Session, "run", run)
             jobs_db.autocommit("RETURN 1 AS one")
+
+    with interrupted_after(5.0, TimeoutError) as late, pytest.raises(kind, match="now"):
+        ask()
     monkeypatch.undo()
     assert not late
     assert jobs_db.read("RETURN 1 AS one")[0]["one"] == 1
