@@ -72,9 +72,9 @@ def _logs(root: Path) -> "Iterator[tuple[str, Path]]":
     for prefix, place in (("", root), ("demo/", root / "demo")):
         for log in sorted(place.glob("*/console.log")):
             yield f"{prefix}{log.parent.name}", log
-        # Celery's processes of the demo.
-        for log in sorted(place.glob("logs/*.log")):
-            yield f"{prefix}{log.stem}", log
+    # Its Celery processes.
+    for log in sorted((root / "demo").glob("logs/*.log")):
+        yield f"demo/{log.stem}", log
 
 
 def _tell(root: Path, found: "dict[str, Path]", *, json: bool) -> None:

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 
-from neo4j_queue.cli import app
+from neo4j_queue.cli import app, watch
 from neo4j_queue.cli.watch import RATE_OVER_S, Rate
+from neo4j_queue.queue import EmbedQueue
 
 
 def test_the_rate_is_that_of_the_last_half_minute() -> None:
@@ -30,6 +33,21 @@ def test_two_looks_in_one_millisecond_know_no_rate() -> None:
     rate = Rate()
     rate.of(5, 1)
     assert rate.of(5, 1) is None
+
+
+def test_a_jobs_database_that_goes_away_is_told_and_the_watch_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fails without the `except` in `_look_once`: a restart would end the watch of a night."""
+    told: list[str] = []
+
+    def away(*_: object) -> watch.Look:
+        raise ServiceUnavailable("no route to 127.0.0.1:7688")
+
+    monkeypatch.setattr(watch, "look", away)
+    for _ in range(2):
+        watch._look_once(cast("EmbedQueue", None), Rate(), lambda _: None, told.append)
+    assert told == 2 * ["the jobs database does not answer: no route to 127.0.0.1:7688"]
 
 
 def logs(*arguments: str) -> int:
