@@ -117,10 +117,10 @@ def open_embedder(settings: Settings) -> Embedder:
 def _provider(settings: Settings) -> str:
     if settings.mock_embeddings:
         return "mock"
+    if settings.asks_a_provider:
+        return "openai"
     if settings.embedding_provider != "auto":
         return settings.embedding_provider
-    if settings.openai_api_key is not None:
-        return "openai"
     return "local" if _local_is_installed() else "mock"
 
 

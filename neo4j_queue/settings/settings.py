@@ -5,7 +5,7 @@ at once; `Settings.lenient()` is for modules that must not fail while they are i
 there a wrong setting has its default, and the boot check reports it a moment later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    WrapValidator,
     field_validator,
 )
 from pydantic import model_validator as rules
@@ -103,6 +104,19 @@ OptionalSecret = Annotated[SecretStr | None, BeforeValidator(none_if_blank)]
 BatchLimit = Annotated[int | None, BeforeValidator(whole(1, 10_000_000))]
 Dimensions = Annotated[int | None, BeforeValidator(whole(1, 4096))]
 Budget = Annotated[int | None, BeforeValidator(whole_or_unlimited(0, 1_000_000_000))]
+
+
+class _NotSet(int):
+    """A number that nobody has set, as opposed to the same one that somebody has."""
+
+
+def _kept_if_not_set(value: Any, read: Callable[[Any], Any]) -> Any:
+    return value if isinstance(value, _NotSet) else read(value)
+
+
+# Requests in a minute that every account of a provider has.
+USUAL_LIMIT = _NotSet(20)
+RequestBudget = Annotated[Budget, WrapValidator(_kept_if_not_set)]
 Price = Annotated[float | None, BeforeValidator(decimal(0, 1_000_000))]
 Milliseconds = Annotated[int, BeforeValidator(whole(0, DAY_MS))]
 # A second at least: what is counted in less cannot be kept by leases.
@@ -159,7 +173,7 @@ class Settings(BaseSettings):
     embed_job_retry_multiplier: Annotated[float, BeforeValidator(decimal(1, 100))] = 2.0
     embed_job_retry_jitter_factor: Annotated[float, BeforeValidator(decimal(0, 1))] = 0.1
 
-    embedding_rate_limit_tokens: Budget = 20
+    embedding_rate_limit_tokens: RequestBudget = USUAL_LIMIT
     embedding_rate_limit_interval: Lasting = 60_000
     embedding_rate_limit_model_tokens: Budget = None
     embedding_provider_window: ProviderWindow = None
@@ -295,6 +309,23 @@ class Settings(BaseSettings):
             # The text goes in as a value: it may hold braces, which the message template would read.
             raise PydanticCustomError("settings_rules", "{text}", {"text": text, "violations": found})
         return self
+
+    @rules(mode="after")
+    def _no_limit_in_this_process(self) -> Self:
+        """A model in this process has no limit, unless one is set: there is no account that it could use up."""
+        if self.embedding_rate_limit_tokens is USUAL_LIMIT:
+            limit = int(USUAL_LIMIT) if self.asks_a_provider else None
+            object.__setattr__(self, "embedding_rate_limit_tokens", limit)  # frozen for everybody else
+        return self
+
+    @property
+    def asks_a_provider(self) -> bool:
+        """True if the vectors come from a provider, False if a model in this process makes them."""
+        if self.mock_embeddings:
+            return False
+        if self.embedding_provider == "auto":
+            return self.openai_api_key is not None
+        return self.embedding_provider == "openai"
 
     def graph_address(self) -> Address:
         """Where the graph is."""

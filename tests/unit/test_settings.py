@@ -513,6 +513,31 @@ def test_the_environment_goes_before_the_env_file(monkeypatch: pytest.MonkeyPatc
     assert (settings.embed_batch_size, settings.health_port) == (5, 5000)
 
 
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, None),
+        ({"MOCK_EMBEDDINGS": "true", "OPENAI_API_KEY": "k", "EMBEDDING_PROVIDER": "openai"}, None),
+        ({"EMBEDDING_PROVIDER": "mock"}, None),
+        ({"EMBEDDING_PROVIDER": "local", "OPENAI_API_KEY": "k"}, None),
+        ({"EMBEDDING_PROVIDER": "local", "EMBEDDING_RATE_LIMIT_TOKENS": "20"}, 20),
+        ({"EMBEDDING_PROVIDER": "local", "EMBEDDING_RATE_LIMIT_TOKENS": "0"}, 0),
+        ({"EMBEDDING_PROVIDER": "local", "EMBEDDING_RATE_LIMIT_TOKENS": ""}, None),
+        ({"EMBEDDING_PROVIDER": "openai"}, 20),
+        ({"OPENAI_API_KEY": "k"}, 20),
+        ({"OPENAI_API_KEY": "k", "EMBEDDING_RATE_LIMIT_TOKENS": ""}, 20),
+        ({"OPENAI_API_KEY": ""}, None),
+        ({"OPENAI_API_KEY": "k", "EMBEDDING_RATE_LIMIT_TOKENS": "unlimited"}, None),
+    ],
+)
+def test_a_model_in_this_process_has_no_limit_unless_one_is_set(
+    given: dict[str, str], limit: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert Settings.load(Role.CLI).embedding_rate_limit_tokens == limit
+
+
 def test_a_wrong_value_in_the_env_file_is_refused() -> None:
     Path(".env").write_text("EMBED_BATCH_SIZE=five\n")
     (line,) = problems_of()
