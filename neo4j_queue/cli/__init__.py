@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import driver, output, session
 from neo4j_queue.wellformed import is_well_formed
 
 # In the order of `--help`: set up, look, act.
@@ -171,6 +171,7 @@ interrupt.as_usual()
 def main() -> None:
     """The console script."""
     interrupt.end_at_once_while_loading()
+    driver.collect_seldom()
     try:
         app(prog_name="neo4j-queue")
     except KeyboardInterrupt:  # before the command line was read: later `Edge` handles it

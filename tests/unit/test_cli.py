@@ -126,7 +126,7 @@ def test_a_look_at_the_queue_loads_no_arrays_and_no_celery(
     program = (
         "import sys\nfrom neo4j_queue.cli import app\n"
         f"try:\n    app({command!r})\nexcept SystemExit:\n    pass\n"
-        "heavy = {'numpy', 'pandas', 'celery', 'kombu', 'redis', 'openai', 'neo4j'}\n"
+        "heavy = {'numpy', 'pandas', 'celery', 'kombu', 'redis', 'openai', 'rich.traceback', 'neo4j'}\n"
         "print('loaded:', sorted(heavy & set(sys.modules)))\n"
         "import numpy, neo4j"
     )
