@@ -10,17 +10,18 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+AUDIT := $(VENV)/audit
 IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 # The first interpreter that is new enough; asked only while there is no virtual environment.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(IS_NEW_ENOUGH)' 2>/dev/null; then echo "$$python"; break; fi; done)
 ARGS ?=
 
-.PHONY: help demo test lint bench chaos up down tools
+.PHONY: help demo test lint bench chaos up down audit tools
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "targets: demo test lint bench chaos up down"
+	@echo "targets: demo test lint bench chaos up down audit"
 
 demo: tools
 	$(BIN)/neo4j-queue demo $(ARGS)
@@ -46,6 +47,11 @@ up: tools
 
 down: $(INSTALLED)
 	$(BIN)/neo4j-queue down $(ARGS)
+
+# Known weaknesses of the packages in requirements.lock. Not a test: its answer changes without a change here.
+audit: $(INSTALLED)
+	@test -x $(AUDIT)/bin/pip-audit || { "$(PYTHON)" -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet pip-audit; }
+	$(AUDIT)/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip $(ARGS)
 
 tools: $(INSTALLED)
 	@$(BIN)/python -m neo4j_queue.local_services

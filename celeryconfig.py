@@ -79,7 +79,7 @@ task_annotations = {
         routes.RECONCILE,
         routes.CLEANUP,
         routes.RETRY_FAILED,
-        "tasks.repair.force_generate_embedding",
+        routes.FORCE_GENERATE,
     )
 }
 # SIGQUIT (or SIGTERM with REMAP_SIGTERM=SIGQUIT): so long running batches may finish, then they are released.

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import neo4j
 from neo4j import Driver, GraphDatabase, ManagedTransaction, Record, Session
+from neo4j.auth_management import ClientCertificate
 from neo4j.exceptions import DriverError, Neo4jError, ResultFailedError, ServiceUnavailable
 
 from neo4j_queue.errors import SettingsError
@@ -39,12 +40,21 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a database is and how to enter it. No `username` means a server without authentication."""
+    """Where a database is and how to enter it. No `username` means a server without authentication.
+
+    `certificate` names a file that holds a certificate and its key, for a server that asks for one by TLS.
+    """
 
     uri: str
     database: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    certificate: str | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        """True if the connection is encrypted."""
+        return "+s" in self.uri.partition("://")[0]
 
 
 class Database:
@@ -77,9 +87,11 @@ class Database:
     def _open(self) -> Driver:
         address = self.address
         auth = (address.username, address.password or "") if address.username else None
+        shown = address.certificate if address.encrypted else None
         return GraphDatabase.driver(
             address.uri,
             auth=auth,
+            client_certificate=None if shown is None else ClientCertificate(shown),
             connection_timeout=CONNECT_TIMEOUT_S,
             connection_acquisition_timeout=ACQUIRE_TIMEOUT_S,
             max_transaction_retry_time=self._retry_time_s,

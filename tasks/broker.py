@@ -15,7 +15,7 @@ from neo4j_queue.checks.doctor import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.log import get_logger
 from neo4j_queue.settings.readers import without_password
-from tasks.routes import CONTROL, LAST, LEASE_BATCH
+from tasks.routes import CONTROL, FORCE_GENERATE, LAST, LEASE_BATCH
 
 TIMEOUT_S = 3.0
 # Redis may drop messages under any other policy when memory is short. No job would be lost, but its start is late.
@@ -42,6 +42,8 @@ PASSING = (
 )
 PASSING_WORDS = ("MISCONF", "UNBLOCKED", "NOREPLICAS", "TRYAGAIN", "BUSY")
 PROBE_KEY = "neo4j-queue:probe"
+# Stands in events and in Flower where arguments would name an entity.
+UNSHOWN = "(...)"
 
 # How often a worker asks for a broker that is away: as often as beat ticks, for that is when there is work again.
 ASK_EVERY_S = 1
@@ -66,6 +68,14 @@ class PromptAMQP(AMQP):  # type: ignore[misc]
     """Celery's messaging with such connections."""
 
     Connection = PromptConnection
+
+    def as_task_v2(
+        self, task_id: str, name: str, args: Any = None, kwargs: Any = None, *rest: Any, **options: Any
+    ) -> Any:
+        """As Celery's, but that events and Flower are not told which entity a person wants repaired."""
+        if name == FORCE_GENERATE:
+            options = {**options, "argsrepr": UNSHOWN, "kwargsrepr": UNSHOWN}
+        return super().as_task_v2(task_id, name, args, kwargs, *rest, **options)
 
 
 def ping(url: str) -> None:

@@ -14,6 +14,7 @@ CLEANUP = "tasks.upkeep.cleanup"
 RECONCILE = "tasks.upkeep.reconcile"
 RETRY_QUOTA = "tasks.upkeep.retry_quota"
 RETRY_FAILED = "tasks.repair.retry_failed"
+FORCE_GENERATE = "tasks.repair.force_generate_embedding"
 
 # A task goes to the queue of the first pattern that fits.
 ROUTES = {"tasks.embed.*": {"queue": EMBED}, "tasks.*": {"queue": CONTROL}}

@@ -1,5 +1,7 @@
 """`python -m tests`: the whole suite in three parts at once; with arguments, pytest with them.
 
+`python -m tests docker`: the tests on Docker, which are in none of the parts.
+
 Tests of processes wait most of their time for starts, locks and leases, the others for their databases: side by side
 they take little more than the longest part. Each part is a pytest session with services of its own.
 """
@@ -16,6 +18,8 @@ from types import FrameType
 
 from tests.conftest import KEEP_VARIABLE
 
+# Asked for by name: they take minutes, an engine and root.
+DOCKER, DOCKER_VARIABLE = "docker", "NEO4J_QUEUE_TEST_DOCKER"
 # Parts of much the same length.
 FAULTS = ("tests/faults",)
 PROCESSES = ("tests/celery", "tests/services", "tests/graph")
@@ -30,6 +34,9 @@ PARTS = {
 def main(arguments: Sequence[str]) -> int:
     """Returns the exit code of pytest, of the worst part."""
     pytest = [sys.executable, "-m", "pytest"]
+    if list(arguments[:1]) == [DOCKER]:
+        environment = {**os.environ, DOCKER_VARIABLE: "1"}
+        os.execve(sys.executable, [*pytest, f"tests/{DOCKER}", "-s", *arguments[1:]], environment)
     if arguments or os.environ.get(KEEP_VARIABLE):
         # Kept services serve one session at a time.
         os.execv(sys.executable, [*pytest, *arguments])

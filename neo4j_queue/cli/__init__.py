@@ -26,6 +26,7 @@ from neo4j_queue.wellformed import is_well_formed
 # In the order of `--help`: set up, look, act.
 GROUPS = (
     "services",
+    "setup",
     "logs",
     "demo",
     "schema",

@@ -1,6 +1,5 @@
 """`up` and `down`: the two databases and Redis, on this machine, in Docker, or elsewhere."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from neo4j_queue.cli import output, session
+from neo4j_queue.cli import env_file, output, session
+from neo4j_queue.cli.env_file import ENV_FILE
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # Seconds for containers to serve. Images are pulled and built before, so this is the boot of two databases.
 DOCKER_READY_S = 180.0
-ENV_FILE = Path(".env")
+# In the directory of local services: what `.env` needs for them, for one that was there before.
+SERVICES_FILE = "services.env"
 
 
 class Engine(StrEnum):
@@ -63,15 +64,23 @@ def up(
     redis_port: RedisPort = 6379,
     directory: Directory = None,
     engine: AnyEngine = Engine.LOCAL,
-    env_file: Annotated[
+    with_env_file: Annotated[
         bool, typer.Option("--env-file/--no-env-file", help="Write .env here if there is none.")
     ] = True,
+    add_passwords: Annotated[
+        bool, typer.Option("--add-passwords", help="Give services that were made without passwords some.")
+    ] = False,
+    flower: Annotated[
+        bool, typer.Option("--flower", help="Flower too, behind a password, on --flower-port.")
+    ] = False,
+    flower_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of Flower.")] = 5555,
     json: AsJson = False,
 ) -> None:
     """Start the graph database, the jobs database and Redis, and wait until they serve.
 
-    What runs already is left as it is. The first time, the Neo4j files (120 MB) are fetched by Maven. The
-    servers listen on the loopback address only and have no passwords. They go on running until `down`.
+    What runs already is left as it is. The first time, the Neo4j files (120 MB) are fetched by Maven, and passwords
+    are made: they stand in `.env` and, with all settings, in `services.env` of the directory, both for you alone.
+    The servers listen on the loopback address only. They go on running until `down`.
 
     Exit code 75 when a service cannot be had now: a program is missing, a port is taken, a server dies.
 
@@ -79,28 +88,44 @@ def up(
     Examples:
       neo4j-queue up
       neo4j-queue up --graph-port 17687 --jobs-port 17688 --redis-port 16379 --directory ./services
+      neo4j-queue up --flower
       neo4j-queue up --engine docker
       NEO4J_URI=neo4j+s://db.example.org neo4j-queue up --engine external
     """
-    config = _config(graph_port, jobs_port, redis_port, directory)
+    for wanted, option in ((add_passwords, "--add-passwords"), (flower, "--flower")):
+        if wanted and engine is not Engine.LOCAL:
+            raise typer.BadParameter("goes with --engine local", param_hint=option)
+    config = _config(graph_port, jobs_port, redis_port, flower_port, directory)
+    written: Path | None = None
+    file: Path | None = None
     with news() as report:
         match engine:
             case Engine.LOCAL:
-                environment, services = _up_local(config, report)
+                environment, services = _up_local(config, report, add_passwords=add_passwords, flower=flower)
+                file = config.directory / SERVICES_FILE
             case Engine.DOCKER:
+                # Before the start: the containers take their passwords from it.
+                written = _prepare_env_file(config) if with_env_file else None
                 environment, services = _up_docker(config, report)
             case Engine.EXTERNAL:
                 environment, services = _check_external()
-                env_file = False
-    written = _write_env_file(environment) if env_file else None
+                with_env_file = False
+    if with_env_file and engine is Engine.LOCAL:
+        written = env_file.write(environment)
     if json:
         # Passwords stand in `.env` alone: an answer of a command ends in logs and pipes.
-        shown = {name: _without_secret(name, value) for name, value in environment.items()}
+        shown = {name: env_file.without_secret(name, value) for name, value in environment.items()}
         answer: dict[str, object] = {"engine": engine.value, "services": services, "environment": shown}
-        output.print_json({**answer, "env_file": str(written) if written else None})
+        files = {"env_file": written, "services_file": file}
+        output.print_json({**answer, **{name: str(each) if each else None for name, each in files.items()}})
         return
     _tell(services, environment)
-    _tell_env_file(environment, written, env_file)
+    if with_env_file:
+        env_file.tell(environment, written, file)
+    elif file:
+        print(f"They are in {file}, passwords included")
+    if file:
+        _tell_passwords(environment, file, flower=flower)
     print("Next: neo4j-queue init")
 
 
@@ -166,36 +191,58 @@ def _tell_running(demo: "LocalServices") -> None:
         )
 
 
-def _config(graph_port: int, jobs_port: int, redis_port: int, directory: Path | None) -> "ServicesConfig":
+def _config(
+    graph_port: int, jobs_port: int, redis_port: int, flower_port: int, directory: Path | None
+) -> "ServicesConfig":
     from neo4j_queue.local_services import ServicesConfig
+    from neo4j_queue.local_services.config import data_directory
 
+    place = directory or data_directory()
     try:
-        config = ServicesConfig(graph_port, jobs_port, redis_port)
+        return ServicesConfig(graph_port, jobs_port, redis_port, place, flower_port=flower_port)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    return config if directory is None else ServicesConfig(graph_port, jobs_port, redis_port, directory)
 
 
-def _up_local(config: "ServicesConfig", report: Report) -> tuple[dict[str, str], list[Service]]:
+def _up_local(
+    config: "ServicesConfig", report: Report, *, add_passwords: bool, flower: bool
+) -> tuple[dict[str, str], list[Service]]:
     from neo4j_queue.local_services import LocalServices
+    from neo4j_queue.local_services.compose_env import FLOWER
+    from neo4j_queue.local_services.passwords import write_private
 
     local = LocalServices(config, report)
-    local.up()
+    local.up(add_passwords=add_passwords, flower=flower)
+    passwords = local.passwords()
+    # Only there: no program of ours reads it, a person types it into a browser.
+    for_people = {FLOWER: passwords.flower} if passwords else {}
+    entries = {**local.environment(), **for_people}
+    write_private(config.directory / SERVICES_FILE, env_file.lines_of(entries))
     services: list[Service] = [
         {"name": each.name, "url": each.url, "pid": each.pid, "log": str(each.log)} for each in local.status()
     ]
     return local.environment(), services
 
 
+def _prepare_env_file(config: "ServicesConfig") -> Path | None:
+    """As `env_file.write`, with the passwords of compose.yaml, which are added to one that is there too."""
+    from neo4j_queue.local_services import LocalServices, compose_env
+
+    session.load_settings()  # what is wrong in them is said before anything is written
+    written = env_file.write(LocalServices(config).places())
+    compose_env.prepare(ENV_FILE)
+    return written
+
+
 def _up_docker(config: "ServicesConfig", report: Report) -> tuple[dict[str, str], list[Service]]:
-    from neo4j_queue.local_services import LocalServices
+    from neo4j_queue.local_services import LocalServices, compose_env
     from neo4j_queue.local_services.docker import Compose
     from neo4j_queue.settings import Settings
 
-    session.load_settings()  # what is wrong in them is said before anything starts
+    session.load_settings(warn_of_names=False)  # what is wrong in them is said before anything starts
     Compose(config, report).up()
-    environment = LocalServices(config).environment()
-    # What else is configured (a password) holds for the containers too.
+    environment = LocalServices(config).places() | compose_env.entry(ENV_FILE, config.redis_port)
+    # What else is configured holds for the containers too.
     places: dict[str, Any] = {name.lower(): value for name, value in environment.items()}
     settings = Settings(**places)
     return environment, _reached(settings, DOCKER_READY_S)
@@ -211,12 +258,6 @@ def _check_external() -> tuple[dict[str, str], list[Service]]:
         "CELERY_BROKER_URL": settings.celery_broker_url,
     }
     return environment, _reached(settings, 0.0)
-
-
-def _without_secret(name: str, value: str) -> str:
-    from neo4j_queue.settings.readers import without_password
-
-    return "***" if name.endswith("_PASSWORD") else without_password(value)
 
 
 def _reached(settings: "Settings", wait_s: float) -> list[Service]:
@@ -255,54 +296,25 @@ def _ping_broker(url: str) -> None:
         raise TemporarilyUnavailable(finding.detail)
 
 
-def _write_env_file(environment: Mapping[str, str]) -> Path | None:
-    """Writes `.env` into the current directory, for this user alone; None, and nothing changed, where there is one."""
-    lines = ["# Written by `neo4j-queue up`. Every setting: .env.example."]
-    lines += [f"{name}={value}" for name, value in environment.items()]
-    try:
-        # Exclusive: a file that appears at this moment is not overwritten either.
-        with open(ENV_FILE, "x", encoding="utf-8", opener=_private) as file:
-            file.write("\n".join(lines) + "\n")
-    except FileExistsError:
-        return None
-    return ENV_FILE.resolve()
-
-
-def _private(path: str, flags: int) -> int:
-    # People add keys and passwords to the file.
-    return os.open(path, flags, mode=0o600)
-
-
 def _tell(services: list[Service], environment: Mapping[str, str]) -> None:
-    from neo4j_queue.settings.readers import without_password
-
     rows = [[each["name"], each["url"], str(each.get("pid") or ""), each.get("log")] for each in services]
     output.print_table("", ["service", "address", "process", "log"], rows)
     print("Settings for these services:")
     for name, value in environment.items():
-        print(f"  {name}={without_password(value)}")
+        print(f"  {name}={env_file.without_secret(name, value)}")
 
 
-def _tell_env_file(environment: Mapping[str, str], written: Path | None, wanted: bool) -> None:
-    from neo4j_queue.settings.readers import without_password
+def _tell_passwords(environment: Mapping[str, str], file: Path, *, flower: bool) -> None:
+    from neo4j_queue.local_services.compose_env import FLOWER
+    from neo4j_queue.local_services.flower_server import USER
 
-    if written:
-        print(f"They are written to {written}")
-    elif wanted:
-        from dotenv import dotenv_values
-
-        from neo4j_queue.settings import env_file
-
-        print(f"{ENV_FILE.resolve()} was there and is left as it is")
-        trouble = env_file.trouble(ENV_FILE)
-        if trouble is not None:
-            session.warn(trouble)
-            return
-        there = dotenv_values(ENV_FILE)
-        for name, value in environment.items():
-            # The retention is the operator's choice, not a fact about these services.
-            if name != "EMBED_JOB_RETENTION_DAYS" and there.get(name) != value:
-                session.warn(f"{ENV_FILE} has {name}={without_password(there.get(name) or '')}, not {value}")
+    if "NEO4J_PASSWORD" not in environment:
+        session.warn(
+            f"the services of {file.parent} have no passwords, so that any web page open on this machine can reach "
+            "them. To give them some: neo4j-queue down, neo4j-queue up --add-passwords"
+        )
+    if flower:
+        print(f"Flower asks for a name, {USER}, and a password, which is {FLOWER} in {file}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from neo4j_queue.local_services.passwords import write_private
 from neo4j_queue.settings import Settings
 
 # `tasks` and `celeryconfig` lie beside the package, in a clone as in an installation.
@@ -23,7 +24,8 @@ SHORT_LOCKS = {
     "EMBED_JOB_RECOVERY_INTERVAL": "5000",
     "EMBED_REQUEST_TIMEOUT_MS": "5000",
 }
-# A local model is not metered. Blank names: these servers know no users, whatever a `.env` nearby says.
+# A local model is not metered. Blank names: services of an earlier version know no users, whatever a `.env` nearby
+# says.
 OURS = {
     "EMBEDDING_RATE_LIMIT_TOKENS": "unlimited",
     "NEO4J_USERNAME": "",
@@ -40,6 +42,7 @@ TAKEN_OVER = (
     "MOCK_EMBEDDING_LATENCY_MS",
     "LOG_LEVEL",
 )
+# What is the user's own and stands in the shell anyhow.
 SECRET = ("OPENAI_API_KEY",)
 
 
@@ -79,7 +82,10 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_shell_file(path: Path, variables: Mapping[str, str]) -> None:
-    """A file to source: after it, `neo4j-queue` and `celery` of that shell mean the demo. Holds no secret."""
+    """A file to source: after it, `neo4j-queue` and `celery` of that shell mean the demo.
+
+    For this user alone, since it holds the passwords of the demo's services.
+    """
     lines = ["# Source this file: neo4j-queue and celery of this shell then mean the demo."]
     lines += [
         f"export {name}={shlex.quote(value)}" for name, value in variables.items() if name not in SECRET
@@ -88,4 +94,4 @@ def write_shell_file(path: Path, variables: Mapping[str, str]) -> None:
         f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH",
         f"export PYTHONPATH={shlex.quote(str(APP_DIRECTORY))}",
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_private(path, "\n".join(lines) + "\n")

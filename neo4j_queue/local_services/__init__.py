@@ -9,8 +9,8 @@ Everything lives in one directory (`ServicesConfig.directory`): `graph/`, `jobs/
 data, its logs and the `process.json` that says which process is ours. The Neo4j files (120 MB) come from the
 public Java repository once per user and version, into the cache directory.
 
-The servers have no authentication and listen on the loopback address only: made for development, tests and
-benchmarks.
+The servers have random passwords (`passwords.json`, for this user alone) and listen on the loopback address only:
+made for development, tests and benchmarks.
 """
 
 from neo4j_queue.local_services.config import Progress, Report, ServicesConfig, free_ports

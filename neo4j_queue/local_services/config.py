@@ -34,7 +34,8 @@ class ServicesConfig:
     `throwaway` is for data that can be made again (tests, benchmarks, the demo): transaction logs are pruned at once
     and stay small, so that they do not fill the disk. `java_heap` is the largest heap of each
     server, in the JVM's notation; `java_options` are given to it after ours. `neo4j_settings` are lines for
-    `neo4j.conf` of both servers, in place of ours where the names are the same.
+    `neo4j.conf` of both servers, in place of ours where the names are the same. `flower_port` is that of Flower, where
+    it is asked for.
     """
 
     graph_port: int = 7687
@@ -46,11 +47,12 @@ class ServicesConfig:
     java_heap: str = "768m"
     java_options: tuple[str, ...] = ()
     neo4j_settings: Mapping[str, str] = field(default_factory=dict)
+    flower_port: int = 5555
 
     def __post_init__(self) -> None:
-        ports = (self.graph_port, self.jobs_port, self.redis_port)
+        ports = (self.graph_port, self.jobs_port, self.redis_port, self.flower_port)
         if len(set(ports)) < len(ports):
-            raise ValueError(f"the three ports must differ: {ports}")
+            raise ValueError(f"the ports must differ: {ports}")
         # Neo4j takes a relative path as relative to its own home.
         object.__setattr__(self, "directory", Path(self.directory).expanduser().resolve())
 

@@ -2,13 +2,15 @@
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
 from neo4j_queue.database import Address, Database
 from neo4j_queue.local_services.config import LOOPBACK, Report, ServicesConfig
+from neo4j_queue.local_services.failures import ServiceFailed
+from neo4j_queue.local_services.passwords import FILE, USER, first_user, no_password, write_private
 from neo4j_queue.local_services.requirements import java_command
 from neo4j_queue.local_services.service import Service, telling_lines
 
@@ -48,7 +50,8 @@ JAVA_FLAGS = (
 class Neo4jServer(Service):
     """One server with one database, named `database` before its first start (it cannot be renamed later).
 
-    `triggers`: APOC may run statements in the transactions of others.
+    `triggers`: APOC may run statements in the transactions of others. `password` is asked when it is needed; None: the
+    server lets in whoever reaches it.
     """
 
     # A clean stop takes half a second; a checkpoint of a large store under load takes longer.
@@ -64,8 +67,10 @@ class Neo4jServer(Service):
         report: Report,
         *,
         triggers: bool = False,
+        password: Callable[[], str | None] = no_password,
     ) -> None:
         super().__init__(name, port, config.directory / name, report)
+        self._password = password
         self._triggers = triggers
         self.database = database
         self._config = config
@@ -79,10 +84,13 @@ class Neo4jServer(Service):
     @property
     def address(self) -> Address:
         """The address that `Database` takes."""
-        return Address(self.url, self.database)
+        password = self._password()
+        return Address(self.url, self.database, USER if password else None, password)
 
     def prepare(self) -> Sequence[str]:
         """Writes the configuration anew, so that a changed port or version takes effect at the next start."""
+        # Asked before the first folder is there: a directory with data and no passwords keeps none.
+        password = self._password()
         for folder in FOLDERS:
             (self.directory / folder).mkdir(exist_ok=True)
         lines = [f"{name}={value}" for name, value in self.settings().items()]
@@ -90,6 +98,10 @@ class Neo4jServer(Service):
         (self.directory / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")
         apoc = APOC_CONF.format(enabled="true" if self._triggers else "false")
         (self.directory / "conf" / "apoc.conf").write_text(apoc, encoding="utf-8")
+        if password:
+            # A server that has no user yet takes its first one from this file; later it is not read again.
+            (self.directory / "data" / "dbms").mkdir(exist_ok=True)
+            write_private(self.directory / "data" / "dbms" / "auth.ini", first_user(password))
         heap = ("-Xms256m", f"-Xmx{self._config.java_heap}")
         jars = f"{self._home / 'lib'}/*:{self._home / 'plugins'}/*"
         places = (f"--home-dir={self.directory}", f"--config-dir={self.directory / 'conf'}")
@@ -114,8 +126,8 @@ class Neo4jServer(Service):
             "server.http.enabled": "false",
             "server.https.enabled": "false",
             "initial.dbms.default_database": self.database,
-            # Loopback only: a user who can reach the port can read the files too.
-            "dbms.security.auth_enabled": "false",
+            # Loopback alone keeps no web page out: Bolt speaks WebSocket to any of them.
+            "dbms.security.auth_enabled": "true" if self._password() else "false",
             "dbms.security.procedures.allowlist": "apoc.*,db.*,dbms.*,tx.*",
             # Triggers take part in every transaction, which no other procedure of APOC core needs.
             "dbms.security.procedures.unrestricted": "apoc.trigger.*",
@@ -136,7 +148,10 @@ class Neo4jServer(Service):
         return settings | dict(self._config.neo4j_settings)
 
     def unready(self) -> str | None:
-        """Ready = the database answers and APOC is loaded (with authentication on: it asks for a password)."""
+        """Ready = the database lets us in and answers, and APOC is loaded.
+
+        Raises `ServiceFailed` if it refuses the password: waiting would not help.
+        """
         try:
             socket.create_connection((LOOPBACK, self.port), timeout=CONNECT_TIMEOUT_S).close()
         except OSError as error:
@@ -144,8 +159,11 @@ class Neo4jServer(Service):
         try:
             with Database(self.address, retry_time_s=0) as database:
                 database.autocommit("CYPHER 5 RETURN apoc.version() AS version")
-        except AuthError:
-            return None
+        except AuthError as error:
+            if self._password() is None:
+                return None  # authentication was asked for by a setting of the caller's
+            what = f"does not know the password of {self._config.directory / FILE}"
+            raise ServiceFailed(self.name, what, f"  {error}", self.log) from None
         except (DriverError, Neo4jError, OSError) as error:
             return f"  {error}"
         return None

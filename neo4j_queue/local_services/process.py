@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,17 +33,25 @@ class ServerProcess:
 
     @classmethod
     def spawn(
-        cls, command: Sequence[str], *, port: int, directory: Path, log: Path, record: Path
+        cls,
+        command: Sequence[str],
+        *,
+        port: int,
+        directory: Path,
+        log: Path,
+        record: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> "ServerProcess":
         """Starts `command` in a session of its own and writes `record`.
 
         Own session: a Ctrl-C at the terminal of the caller does not reach it, and the end of the caller
-        neither. Its output goes to `log`, emptied first.
+        neither. Its output goes to `log`, emptied first. `environment` None: that of the caller.
         """
         with log.open("wb") as output:
             child = subprocess.Popen(
                 command,
                 cwd=directory,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -3,7 +3,7 @@
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -21,7 +21,7 @@ FOUND_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """What is known of one service: `pid` is None while it does not run."""
+    """What is known of one service: `pid` is None while it does not run; `url` holds no password."""
 
     name: str
     pid: int | None
@@ -48,11 +48,20 @@ class Service(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The address for clients."""
+        """The address for clients; it may hold a password."""
+
+    @property
+    def shown(self) -> str:
+        """The address for people."""
+        return self.url
 
     @abstractmethod
     def prepare(self) -> Sequence[str]:
         """Writes what the server reads at its start; the command that starts it."""
+
+    def environment(self) -> Mapping[str, str] | None:
+        """The environment of the server; None: that of the caller."""
+        return None
 
     @abstractmethod
     def unready(self) -> str | None:
@@ -70,7 +79,7 @@ class Service(ABC):
 
     def status(self) -> ServiceStatus:
         """What is known of the service."""
-        return ServiceStatus(self.name, self.pid, self.url, self.log)
+        return ServiceStatus(self.name, self.pid, self.shown, self.log)
 
     def start(self) -> None:
         """Starts the server and waits until it serves; returns at once if it does already.
@@ -99,7 +108,12 @@ class Service(ABC):
         command = self.prepare()
         self._launched = time.monotonic()
         ServerProcess.spawn(
-            command, port=self.port, directory=self.directory, log=self.log, record=self._record
+            command,
+            port=self.port,
+            directory=self.directory,
+            log=self.log,
+            record=self._record,
+            environment=self.environment(),
         )
         self._report(Progress(self.name, f"starting on port {self.port}"))
 
@@ -139,9 +153,9 @@ class Service(ABC):
     def _say_ready(self) -> None:
         if self._launched:
             seconds = time.monotonic() - self._launched
-            message = f"ready at {self.url} after {seconds:.1f} s"
+            message = f"ready at {self.shown} after {seconds:.1f} s"
         else:
-            message = f"already running at {self.url} (process {self.pid})"
+            message = f"already running at {self.shown} (process {self.pid})"
         self._report(Progress(self.name, message, finished=True))
 
 

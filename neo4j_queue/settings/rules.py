@@ -85,6 +85,12 @@ def broken(s: "Settings") -> Iterator[Violation]:
             absent, present = (user, password) if getattr(s, user) is None else (password, user)
             line = f"{absent.upper()} is missing: required when {present.upper()} is set"
             yield Violation((user, password), line)
+    if s.neo4j_client_certificate and not (s.graph_address().encrypted or s.jobs_address().encrypted):
+        line = (
+            "NEO4J_CLIENT_CERTIFICATE is shown over TLS alone: set NEO4J_URI, EMBED_JOB_DATABASE_URI or both to "
+            "bolt+s:// or neo4j+s://"
+        )
+        yield Violation(("neo4j_client_certificate",), line)
     if _store(s.neo4j_uri, s.neo4j_database) == _store(s.embed_job_database_uri, s.embed_job_database_name):
         yield Violation(
             ("neo4j_uri", "neo4j_database", "embed_job_database_uri", "embed_job_database_name"),

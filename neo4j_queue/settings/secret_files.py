@@ -36,6 +36,20 @@ def refuse_unread(value: object) -> object:
     return value
 
 
+def certificate_file(value: object) -> object:
+    """The path of a file with a certificate and its key; blank means not set."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    path = Path(value.strip())
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if "BEGIN CERTIFICATE-----" not in text or "PRIVATE KEY-----" not in text:
+        raise ValueError("must be a file that can be read and holds a certificate and its key (PEM)")
+    return str(path)
+
+
 def _read(path: Path, variable: str) -> str:
     try:
         # Else a pipe or a device could be waited for without end.

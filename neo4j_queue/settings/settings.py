@@ -149,6 +149,7 @@ class Settings(BaseSettings):
     neo4j_vector_index: Annotated[str, AfterValidator(graph_name())] = "entity_embeddings"
     neo4j_vector_dimensions: Dimensions = None
     neo4j_similarity_function: Annotated[str, AfterValidator(one_of("cosine", "euclidean"))] = "cosine"
+    neo4j_client_certificate: Annotated[str | None, BeforeValidator(secret_files.certificate_file)] = None
 
     embed_job_database_uri: DatabaseUri = "bolt://127.0.0.1:7688"
     embed_job_database_username: OptionalText = None
@@ -292,7 +293,7 @@ class Settings(BaseSettings):
         `CELERY_BROKER_URL` or `REDIS_URL`: it must not hide the other one."""
         for source in (env_settings, dotenv_settings):
             if isinstance(source, EnvSettingsSource):
-                found = secret_files.with_secrets(source.env_vars, cls.secret_names()).items()
+                found = secret_files.with_secrets(source.env_vars, cls.names_in_files()).items()
                 source.env_vars = {name: value for name, value in found if value or name not in BROKER_NAMES}
         return init_settings, env_settings, dotenv_settings, file_secret_settings
 
@@ -329,7 +330,13 @@ class Settings(BaseSettings):
 
     def graph_address(self) -> Address:
         """Where the graph is."""
-        return Address(self.neo4j_uri, self.neo4j_database, self.neo4j_username, _plain(self.neo4j_password))
+        return Address(
+            self.neo4j_uri,
+            self.neo4j_database,
+            self.neo4j_username,
+            _plain(self.neo4j_password),
+            self.neo4j_client_certificate,
+        )
 
     def jobs_address(self) -> Address:
         """Where the jobs database is."""
@@ -338,6 +345,7 @@ class Settings(BaseSettings):
             self.embed_job_database_name,
             self.embed_job_database_username,
             _plain(self.embed_job_database_password),
+            self.neo4j_client_certificate,
         )
 
     def deleted_property(self) -> DeletedProperty:
@@ -356,8 +364,13 @@ class Settings(BaseSettings):
 
     @classmethod
     def secret_names(cls) -> list[str]:
-        """The settings that are secrets; each may stand in a file (`NAME_FILE`)."""
+        """The settings that are secrets."""
         return [name for name, field in cls.model_fields.items() if field.annotation == SecretStr | None]
+
+    @classmethod
+    def names_in_files(cls) -> list[str]:
+        """The settings that may stand in a file: the secrets, and the broker's address, which may hold one."""
+        return [*cls.secret_names(), BROKER_NAMES[0]]
 
     def secrets(self) -> list[str]:
         """Every secret in plain text, for the redaction of logs."""
@@ -386,7 +399,8 @@ def _violations_of(error: ValidationError) -> list[Violation]:
             attribute = BROKER_NAMES[0]
         names = BROKER_NAMES if attribute in BROKER_NAMES else (attribute,)
         variable = " or ".join(name.upper() for name in names)
-        secret = attribute in Settings.secret_names()
+        # What could not be read says so itself.
+        secret = attribute in Settings.secret_names() or isinstance(detail["input"], secret_files.Unread)
         value = "" if secret else shown(detail["input"], address=attribute.endswith(("_uri", "_url")))
         found.append(Violation((attribute,), f"{variable}{value}: {context.get('error', detail['msg'])}"))
     return found

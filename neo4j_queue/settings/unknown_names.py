@@ -38,7 +38,7 @@ def suspicious_names(
     if environment is None and file is None:
         environment, file = os.environ, _env_file()
     known = [name.upper() for name in Settings.model_fields] + ["REDIS_URL"]
-    known += [f"{name.upper()}{SUFFIX}" for name in Settings.secret_names()]
+    known += [f"{name.upper()}{SUFFIX}" for name in Settings.names_in_files()]
     ours_known = [name for name in known if name.startswith(OURS)]
     lines = []
     for names, ours, where in ((file or {}, OURS_IN_FILE, " (in .env)"), (environment or {}, OURS, "")):

@@ -47,6 +47,7 @@ def test_every_wrong_setting_gets_a_line_of_its_own(role: str, make_world: MakeW
         EMBED_JOB_HEARTBEAT_INTERVAL_MS="3000",  # half of the lock of these tests
         EMBEDDING_PROVIDER="openia",
         NEO4J_USERNAME="ann",
+        NEO4J_PASSWORD="",
         OPENAI_EMBEDDING_DIMENSIONS="0",
     )
     named = [re.match(r"[A-Z0-9_]+", problem) for problem in problems]
@@ -71,6 +72,7 @@ def test_the_graph_as_jobs_database_is_refused_by_whatever_name_it_is_reached(
         # The same server under a name that only the server itself can see through.
         EMBED_JOB_DATABASE_URI=graph.replace("127.0.0.1", "127.1"),
         EMBED_JOB_DATABASE_NAME=world.settings.neo4j_database,
+        EMBED_JOB_DATABASE_PASSWORD=world.environment["NEO4J_PASSWORD"],
     )
     assert "EMBED_JOB_DATABASE_URI" in problem
 

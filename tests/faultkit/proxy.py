@@ -80,6 +80,10 @@ class TcpProxy:
         self._listener.close()
         self.cut()
 
+    def on_the_way_to(self, url: str) -> str:
+        """The address of the target, with user and password if it has some, but through this proxy."""
+        return url.replace(f":{self._target[1]}", f":{self.port}")
+
     def freeze(self, *directions: Direction) -> None:
         """Forwards nothing in these directions (both, when none is named) until `thaw`; nothing is closed."""
         for direction in directions or tuple(Direction):

@@ -150,14 +150,14 @@ def test_redis_frozen(make_world: MakeWorld, services: LocalServices) -> None:
 
 
 def test_half_open_connections(
-    make_world: MakeWorld, provider: ProviderServer, services: LocalServices
+    make_world: MakeWorld, provider: ProviderServer, services: LocalServices, redis_url: str
 ) -> None:
     """Every connection to the broker goes silent without being closed, with messages on their way.
 
     Guard: the socket timeouts of celeryconfig.py. Without them the workers wait on dead sockets for ever.
     """
     with TcpProxy(("127.0.0.1", services.redis.port)) as proxy:
-        world = make_world(provider, CELERY_BROKER_URL=f"redis://127.0.0.1:{proxy.port}/0")
+        world = make_world(provider, CELERY_BROKER_URL=proxy.on_the_way_to(redis_url))
         world.celery.control()
         world.celery.beat()
         world.celery.embed(concurrency=1)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from neo4j.exceptions import Neo4jError, ServiceUnavailable
@@ -166,7 +167,7 @@ def test_a_database_that_freezes_in_the_middle_is_given_up_and_closed(
 ) -> None:
     """The connection is open and in use. Guard: the thread in `session.in_time`; without it the driver's own
     patience of two minutes is what ends this."""
-    address = Address(f"bolt://127.0.0.1:{jobs_proxy.port}", jobs_db.address.database)
+    address = replace(jobs_db.address, uri=jobs_proxy.on_the_way_to(jobs_db.address.uri))
     with Database(address, retry_time_s=0) as database:
         assert database.read("RETURN 1 AS one")[0]["one"] == 1
         jobs_proxy.freeze()

@@ -93,14 +93,14 @@ def test_a_worker_outlives_a_redis_that_dies_with_messages_outstanding(
 
 
 def test_workers_ask_for_a_redis_that_is_away_every_second(
-    make_world: MakeWorld, services: LocalServices
+    make_world: MakeWorld, services: LocalServices, redis_url: str
 ) -> None:
     """So that they are back within a tick, however long it was away.
 
     Guard: `PromptConnection`. Without it the ninth try comes after thirty seconds (2 + 4 + 6 + 8 + 10).
     """
     with TcpProxy(("127.0.0.1", services.redis.port)) as proxy:
-        world = make_world(CELERY_BROKER_URL=f"redis://127.0.0.1:{proxy.port}/0")
+        world = make_world(CELERY_BROKER_URL=proxy.on_the_way_to(redis_url))
         worker = world.celery.embed(concurrency=1)
         services.redis.kill()
         wait_until(lambda: proxy.refused >= TRIES, within_s=12, what=f"{TRIES} tries")

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ class Slow:
 def slow(bench: Bench, services: LocalServices) -> Iterator[Slow]:
     with (
         TcpProxy(("127.0.0.1", services.jobs.port)) as proxy,
-        Database(Address(f"bolt://127.0.0.1:{proxy.port}", services.jobs.address.database)) as database,
+        Database(replace(services.jobs.address, uri=proxy.on_the_way_to(services.jobs.url))) as database,
     ):
         queue = EmbedQueue(database, bench.settings, clock=bench.clock)
         database.read("RETURN 1")

@@ -6,24 +6,31 @@ import signal
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 
 import psutil
 import pytest
 import redis
+from dotenv import dotenv_values
+from neo4j.exceptions import AuthError
 
 from neo4j_queue.database import Database
 from neo4j_queue.local_services import (
     AlreadyElsewhere,
     LocalServices,
+    Neo4jServer,
     PortInUse,
     Progress,
     ServiceFailed,
     ServicesConfig,
     free_ports,
 )
+from neo4j_queue.local_services.config import silent
+from neo4j_queue.local_services.neo4j_files import neo4j_home
 from tests.conftest import JAVA_OPTIONS
 
 # Two servers boot on a machine that may be busy with other things.
@@ -71,6 +78,53 @@ def test_redis_is_a_broker_that_drops_nothing_and_saves_nothing(services: LocalS
     with redis.Redis.from_url(services.redis.url) as client:
         asked = ("maxmemory-policy", "save", "appendonly", "bind")
         assert [client.config_get(name)[name] for name in asked] == ["noeviction", "", "no", "127.0.0.1"]
+
+
+def test_nobody_enters_without_the_password(services: LocalServices) -> None:
+    """Bolt speaks WebSocket to any web page, and every user of a machine reaches its loopback address."""
+    for server in (services.graph, services.jobs):
+        for entry in ({"username": None, "password": None}, {"password": "neo4j"}):
+            with (
+                Database(replace(server.address, **entry), retry_time_s=0) as database,
+                pytest.raises(AuthError),
+            ):
+                database.read("RETURN 1")
+    with (
+        redis.Redis.from_url(services.redis.shown) as client,
+        pytest.raises(redis.AuthenticationError),
+    ):
+        client.ping()
+    known = [services.graph.address.password, services.jobs.address.password, services.redis.url]
+    for pid in pids(services):
+        assert pid is not None
+        shown = " ".join(psutil.Process(pid).cmdline())
+        assert not [secret for secret in known if secret is None or secret in shown]
+
+
+def test_services_made_without_passwords_are_given_some_and_keep_their_data(
+    elsewhere: ServicesConfig,
+) -> None:
+    """One of the two servers will do: both are started by the same code."""
+    home, directory = neo4j_home(), replace(elsewhere, throwaway=False)
+    arguments = ("jobs", elsewhere.jobs_port, "embedding-jobs", directory, home, silent)
+    before = Neo4jServer(*arguments)
+    before.start()
+    with Database(before.address) as database:
+        database.write("CREATE (:Survivor {id: 1})")
+    before.stop()
+    after = Neo4jServer(*arguments, password=lambda: "a-new-password")
+    try:
+        after.start()
+        with Database(after.address) as database:
+            assert [row["id"] for row in database.read("MATCH (s:Survivor) RETURN s.id AS id")] == [1]
+        with Database(before.address, retry_time_s=0) as database, pytest.raises(AuthError):
+            database.read("RETURN 1")
+        # A file that was lost and made anew: said at once, not after the five minutes that a start may take.
+        lost = Neo4jServer(*arguments, password=lambda: "another-password")
+        with pytest.raises(ServiceFailed, match=r"does not know the password of .*passwords\.json"):
+            lost.start()
+    finally:
+        after.stop()
 
 
 def test_other_ports_for_services_that_run_are_refused(services: LocalServices) -> None:
@@ -146,6 +200,21 @@ def test_a_killed_database_comes_back_with_its_data(services: LocalServices, job
     assert services.graph.pid == graph_pid
 
 
+def looked_at(port: int, password: str | None) -> int:
+    """The status of Flower's answer to who shows this password."""
+    entry = (
+        {}
+        if password is None
+        else {"Authorization": f"Basic {b64encode(f'operator:{password}'.encode()).decode()}"}
+    )
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/tasks", headers=entry)
+    try:
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
 def test_up_and_down_by_the_command_line(elsewhere: ServicesConfig, tmp_path: Path) -> None:
     here = tmp_path / "project"
     here.mkdir()
@@ -164,14 +233,22 @@ def test_up_and_down_by_the_command_line(elsewhere: ServicesConfig, tmp_path: Pa
         )
 
     ports = [f"--graph-port={elsewhere.graph_port}", f"--jobs-port={elsewhere.jobs_port}"]
-    up = command("up", *ports, f"--redis-port={elsewhere.redis_port}")
+    (flower_port,) = free_ports(1)
+    flower = ("--flower", f"--flower-port={flower_port}")
+    up = command("up", *ports, f"--redis-port={elsewhere.redis_port}", *flower)
     assert up.returncode == 0, up.stderr
     assert f"graph: ready at bolt://127.0.0.1:{elsewhere.graph_port}" in up.stderr
     answer = json.loads(up.stdout)
-    written = (here / ".env").read_text()
     assert answer["env_file"] == str(here / ".env")
-    for name, value in answer["environment"].items():
-        assert f"{name}={value}\n" in written
+    expected = LocalServices(elsewhere).environment()
+    assert dotenv_values(here / ".env") == expected
+    to_look_at = dotenv_values(answer["services_file"])
+    of_flower = to_look_at.pop("NEO4J_QUEUE_FLOWER_PASSWORD")
+    assert to_look_at == expected
+    for secret in (expected["NEO4J_PASSWORD"], expected["EMBED_JOB_DATABASE_PASSWORD"], of_flower):
+        assert secret
+        assert secret not in up.stdout + up.stderr
+    assert [looked_at(flower_port, each) for each in (None, "wrong", of_flower)] == [401, 401, 200]
     running = [service["pid"] for service in answer["services"]]
     # The command has ended, the servers have not; nor does a Ctrl-C at its terminal reach them.
     assert pids(LocalServices(elsewhere)) == running
@@ -182,7 +259,7 @@ def test_up_and_down_by_the_command_line(elsewhere: ServicesConfig, tmp_path: Pa
     os.kill(running[2], signal.SIGSTOP)
     down = command("down")
     assert down.returncode == 0, down.stderr
-    assert json.loads(down.stdout)["stopped"] == ["graph", "jobs", "redis"]
+    assert json.loads(down.stdout)["stopped"] == ["flower", "graph", "jobs", "redis"]
     assert not [pid for pid in running if is_running(pid)]
     again = command("down")
     assert (again.returncode, json.loads(again.stdout)["stopped"]) == (0, [])

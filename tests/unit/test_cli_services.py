@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neo4j_queue.cli import app, services
+from neo4j_queue.cli import app, env_file
 from neo4j_queue.local_services.process import ServerProcess
 
 
@@ -23,12 +23,12 @@ def test_the_env_file_is_for_this_user_alone(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     before = os.umask(0)
     try:
-        written = services._write_env_file({"NEO4J_URI": "bolt://h"})
+        written = env_file.write({"NEO4J_URI": "bolt://h"})
     finally:
         os.umask(before)
     assert written == tmp_path / ".env"
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
-    assert services._write_env_file({"NEO4J_URI": "bolt://other"}) is None
+    assert env_file.write({"NEO4J_URI": "bolt://other"}) is None
     assert "bolt://h" in written.read_text()
 
 

@@ -93,3 +93,42 @@ def test_a_blank_variable_means_none(blank: str, monkeypatch: pytest.MonkeyPatch
     token = Settings.load(Role.CLI).mcp_token
     assert token is not None
     assert token.get_secret_value() == SECRET
+
+
+def test_the_address_of_the_broker_may_stand_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hold a password. Seen failing while only whole secrets were read from files: the default was in force."""
+    url = "redis://:a-password@redis:6379/0"
+    Path("broker").write_text(f"{url}\n")
+    monkeypatch.setenv("CELERY_BROKER_URL_FILE", "broker")
+    assert Settings.load(Role.CLI).celery_broker_url == url
+    assert suspicious_names({}, {"CELERY_BROKER_URL_FILE": "x"}) == []
+    # The first of the two names wins, in a file too.
+    monkeypatch.setenv("REDIS_URL", "redis://other:6379/0")
+    assert Settings.load(Role.CLI).celery_broker_url == url
+    monkeypatch.setenv("CELERY_BROKER_URL_FILE", "nowhere")
+    assert problems() == ["CELERY_BROKER_URL or REDIS_URL: CELERY_BROKER_URL_FILE=nowhere is not a file"]
+
+
+PEM = "".join(f"-----BEGIN {what}-----\nx\n-----END {what}-----\n" for what in ("CERTIFICATE", "PRIVATE KEY"))
+
+
+def test_a_client_certificate_is_shown_over_tls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("client.pem").write_text(PEM)
+    monkeypatch.setenv("NEO4J_CLIENT_CERTIFICATE", "client.pem")
+    (line,) = problems()
+    assert line.startswith("NEO4J_CLIENT_CERTIFICATE is shown over TLS alone")
+    monkeypatch.setenv("NEO4J_URI", "bolt+s://graph:7687")
+    settings = Settings.load(Role.CLI)
+    assert settings.graph_address().certificate == settings.jobs_address().certificate == "client.pem"
+    assert settings.graph_address().encrypted
+    assert not settings.jobs_address().encrypted
+
+
+@pytest.mark.parametrize(
+    "half", [PEM.partition("-----BEGIN PRIVATE")[0], PEM[PEM.index("-----BEGIN PRIVATE") :], ""]
+)
+def test_a_certificate_without_its_key_is_refused(half: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("client.pem").write_text(half)
+    monkeypatch.setenv("NEO4J_URI", "bolt+s://graph:7687")
+    monkeypatch.setenv("NEO4J_CLIENT_CERTIFICATE", "client.pem")
+    assert [line for line in problems() if "holds a certificate and its key" in line]

@@ -44,6 +44,7 @@ WRONG: dict[str, list[str]] = {
     "NEO4J_VECTOR_INDEX": NOT_IN_THE_GRAPH,
     "NEO4J_VECTOR_DIMENSIONS": NOT_DIMENSIONS,
     "NEO4J_SIMILARITY_FUNCTION": ["dot", "cosin"],
+    "NEO4J_CLIENT_CERTIFICATE": ["nowhere.pem", "/", "/dev/null"],
     "EMBED_JOB_DATABASE_URI": [*NOT_A_DATABASE, "redis://h"],
     "EMBED_JOB_DATABASE_USERNAME": ["user-without-password"],
     "EMBED_JOB_DATABASE_PASSWORD": ["password-without-user"],
