@@ -443,8 +443,10 @@ def test_doctor_names_each_broken_thing(world: World, run: Run) -> None:
     assert "cli_none" in bad(run(*doctor, code=1, NEO4J_VECTOR_INDEX="cli_none"))["graph schema"]
     swapped = {
         "NEO4J_URI": world.settings.embed_job_database_uri,
+        "NEO4J_PASSWORD": world.environment["EMBED_JOB_DATABASE_PASSWORD"],
         "NEO4J_DATABASE": world.settings.embed_job_database_name,
         "EMBED_JOB_DATABASE_URI": world.settings.neo4j_uri,
+        "EMBED_JOB_DATABASE_PASSWORD": world.environment["NEO4J_PASSWORD"],
         "EMBED_JOB_DATABASE_NAME": world.settings.neo4j_database,
     }
     assert "swapped" in bad(run(*doctor, code=1, **swapped))["two databases"]
