@@ -1,6 +1,7 @@
 """Calls on threads of their own: started and waited for later, or given up after a time for a person who waits."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -60,18 +61,26 @@ class InTime:
 
     def __call__(self, work: Callable[[], T], within_s: float) -> T:
         """What `work` returns or raises. Raises `TemporarilyUnavailable` if that takes more than `within_s` seconds."""
+        return self.begin(work, within_s)()
+
+    def begin(self, work: Callable[[], T], within_s: float) -> Callable[[], T]:
+        """Begins `work`; the answer is a call that waits for it, until `within_s` seconds from now. For one caller."""
         with self._lock:
             if len(self._late) >= self._most_late:
                 raise TemporarilyUnavailable(f"{self._what} still owes {len(self._late)} earlier answers")
-        call = started(work, self._what)
-        try:
-            return result_of(call, within_s)
-        except TooLateError:
-            with self._lock:
-                self._late.add(call)
-            # Called at once if it has ended meanwhile.
-            call.add_done_callback(self._ended)
-        raise TemporarilyUnavailable(f"{self._what} gave no answer within {within_s:g} s")
+        call, until = started(work, self._what), time.monotonic() + within_s
+
+        def wait() -> T:
+            try:
+                return result_of(call, max(0.0, until - time.monotonic()))
+            except TooLateError:
+                with self._lock:
+                    self._late.add(call)
+                # Called at once if it has ended meanwhile.
+                call.add_done_callback(self._ended)
+            raise TemporarilyUnavailable(f"{self._what} gave no answer within {within_s:g} s")
+
+        return wait
 
     def _ended(self, call: "Future[Any]") -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from kombu.exceptions import KombuError, OperationalError
 from kombu.transport.redis import Channel
 from redis import exceptions
 
-from neo4j_queue.checks.doctor import Finding, Grade
+from neo4j_queue.checks.findings import Finding, Grade
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.log import get_logger
 from neo4j_queue.settings.readers import without_password

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from neo4j.exceptions import DriverError, Neo4jError
 
-from neo4j_queue.checks.doctor import Finding, Grade
+from neo4j_queue.checks.findings import Finding, Grade
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.reasons import Code, Reason
 from neo4j_queue.settings import Settings
 from tasks import broker, deployment
 from tasks.app import app
@@ -26,6 +27,13 @@ START_EMBED = "start one: `celery -A tasks worker -Q embed`"
 START_BEAT = (
     "start it: `celery -A tasks beat`; without it no dead worker's jobs come back, and nothing is swept"
 )
+
+CODES = {
+    "control worker": Code.CONTROL_WORKER_MISSING,
+    "embed worker": Code.EMBED_WORKER_MISSING,
+    "beat": Code.BEAT_MISSING,
+    "broker": Code.FOREIGN_WORKERS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,10 @@ class Presence:
             detail = f"workers of another deployment use the same Redis database: {', '.join(self.strangers)}"
             found.append(Finding("broker", Grade.WARNING, detail, deployment.ADVICE))
         return found
+
+    def reasons(self) -> list[Reason]:
+        """The same, as the health tells it."""
+        return [Reason(CODES[each.subject], f"{each.detail}: {each.advice}") for each in self.findings()]
 
 
 def look(url: str, queue: EmbedQueue) -> Presence | None:

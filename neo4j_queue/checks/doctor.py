@@ -6,14 +6,14 @@ costs something: a mock provider, no APOC, a clock that is off, no worker.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue import embedders, schema
-from neo4j_queue.checks import boot, fingerprint, graph_names, in_force, timestamps
+from neo4j_queue.checks import boot, fingerprint, graph_names, health, in_force, timestamps
 from neo4j_queue.checks.defaults import without_env_file
+from neo4j_queue.checks.findings import Finding, Grade
 from neo4j_queue.checks.servers import BOUNDED, endless
 from neo4j_queue.checks.triggers import lines as trigger_lines
 from neo4j_queue.cypher import statement
@@ -23,6 +23,7 @@ from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import SAMPLE, left_out, without_key_of
 from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue.reasons import Code, HealthState, Reason
 from neo4j_queue.schema import triggers
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.leftovers import leftovers
@@ -35,24 +36,19 @@ CLOCK_SKEW_S = 2.0
 # With a free slot a due job starts within a second; after ten minutes the queue does not drain.
 OLD_PENDING_S = 600.0
 OTHERS = "changes by others"
-
-
-class Grade(StrEnum):
-    """How bad a finding is: `bad` stops the work, `warning` costs something."""
-
-    OK = "ok"
-    WARNING = "warning"
-    BAD = "bad"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    subject: str
-    grade: Grade
-    detail: str
-    advice: str | None = None
+# The rests because of the provider, which are pauses too.
+RESTS = frozenset({Code.PROVIDER_OUTAGE, Code.QUOTA_USED_UP, Code.RATE_LIMITED})
+ADVICE = {
+    Code.HALTED: "mend what the reason names, then `neo4j-queue resume`",
+    Code.PAUSED: "it goes on by itself; `neo4j-queue resume` ends the pause now",
+    Code.PROVIDER_OUTAGE: "it goes on by itself when the provider answers a probe",
+    Code.QUOTA_USED_UP: "pay for more, or wait: it goes on by itself when the provider answers a probe",
+    Code.RATE_LIMITED: "set EMBEDDING_RATE_LIMIT_TOKENS to what the provider allows",
+    Code.STANDSTILL: "look into the log of the workers",
+    Code.DEAD_LETTERS: "`neo4j-queue jobs list --status failed` tells why, `neo4j-queue retry` tries again",
+    Code.JOBS_DATABASE_READ_ONLY: "make its server writable, or free its disk: until then nothing is queued, leased or "
+    "settled",
+}
 
 
 def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = None) -> list[Finding]:
@@ -71,7 +67,11 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
             _look(found, "APOC", lambda: _apoc(jobs))
             prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
             if prepared:
-                _look(found, "queue", lambda: _queue(EmbedQueue(jobs, settings), asked=broker is not None))
+                _look(
+                    found,
+                    "queue",
+                    lambda: _queue(EmbedQueue(jobs, settings), settings, asked=broker is not None),
+                )
                 if provider.grade is not Grade.BAD:
                     look = lambda: _refuted(EmbedQueue(jobs, settings), settings)  # noqa: E731
                     if not _look(found, "provider", look):
@@ -230,29 +230,28 @@ def _report(subject: str, report: schema.Report) -> list[Finding]:
     return found or [Finding(subject, Grade.OK, f"{report.database}: all indexes online{version}")]
 
 
-def _queue(queue: EmbedQueue, *, asked: bool) -> list[Finding]:
+def _queue(queue: EmbedQueue, settings: Settings, *, asked: bool) -> list[Finding]:
     """`asked`: the look at the broker asks the workers themselves who is there."""
-    status = queue.status()
-    found = []
-    if (reason := queue.unwritable()) is not None:
-        advice = "make its server writable, or free its disk: until then nothing is queued, leased or settled"
-        found.append(Finding("jobs database", Grade.BAD, f"it takes no writes: {reason}", advice))
-    if status.halted:
-        advice = "mend what the reason names, then `neo4j-queue resume`"
-        found.append(Finding("queue", Grade.BAD, f"halted: {status.halted_reason}", advice))
-    if status.paused_until is not None:
+    facts = health.read(queue)
+    status = facts.status
+    # Who is missing is found by the look at the broker, what the schema lacks by that at the schema.
+    judged = health.judge_jobs(replace(facts, problems=()), settings, broker=None, missing=())
+    causes = [*judged.causes, *health.dead_letters(facts, settings.embed_dead_letter_alert)]
+    found = [_of_cause(cause) for cause in causes if cause.code is not Code.SETTINGS_DISAGREE]
+    named = {cause.code for cause in causes}
+    if status.paused_until is not None and not named & {Code.PAUSED, *RESTS}:
         advice = "it goes on by itself; `neo4j-queue resume` ends the pause now"
         found.append(Finding("queue", Grade.WARNING, f"paused: {status.pause_reason}", advice))
     if (most := status.found_inputs) is not None:
         found.append(_request_size(most, refused=status.inputs_refused))
-    if (status.oldest_pending_seconds or 0) > OLD_PENDING_S:
+    if (status.oldest_pending_seconds or 0) > OLD_PENDING_S and Code.STANDSTILL not in named:
         detail = f"{status.pending} jobs are due, the oldest for {status.oldest_pending_seconds:.0f} s"
         found.append(Finding("queue", Grade.WARNING, detail, "more workers, or a larger rate limit"))
     if (behind_ms := queue.control.clock_set_back_ms()) > CLOCK_SKEW_S * 1000:
         detail = f"the clock of the jobs database was set back by {behind_ms / 1000:.0f} s"
         advice = "set the server's clock right: until then pauses, locks and back-offs last longer by as much"
         found.append(Finding("queue", Grade.WARNING, detail, advice))
-    if status.failed:
+    if status.failed and Code.DEAD_LETTERS not in named:
         advice = "`neo4j-queue jobs list --status failed` tells why, `neo4j-queue retry` tries again"
         found.append(Finding("queue", Grade.WARNING, f"{status.failed} jobs failed", advice))
     if not found:
@@ -268,6 +267,13 @@ def _queue(queue: EmbedQueue, *, asked: bool) -> list[Finding]:
         "`celery -A tasks beat` who ask it"
     )
     return [*found, Finding("workers", Grade.BAD, "no embed worker answered lately", advice)]
+
+
+def _of_cause(cause: Reason) -> Finding:
+    """A reason of the health as a finding."""
+    grade = Grade.WARNING if cause.state is HealthState.DEGRADED else Grade.BAD
+    subject = "jobs database" if cause.code is Code.JOBS_DATABASE_READ_ONLY else "queue"
+    return Finding(subject, grade, cause.sentence, ADVICE.get(cause.code, f"`{cause.command}`"))
 
 
 def _request_size(most: int, *, refused: bool) -> Finding:

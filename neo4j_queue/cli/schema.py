@@ -9,7 +9,7 @@ import typer
 from neo4j_queue.cli import output, session
 
 if TYPE_CHECKING:
-    from neo4j_queue.checks.doctor import Finding
+    from neo4j_queue.checks.findings import Finding
     from neo4j_queue.cli.triggers import Answer
     from neo4j_queue.database import Database
     from neo4j_queue.schema.indexes import Report
@@ -189,7 +189,8 @@ def doctor(
       neo4j-queue doctor
       neo4j-queue doctor --json | jq '.findings[] | select(.grade != "ok")'
     """
-    from neo4j_queue.checks.doctor import Finding, Grade, examine
+    from neo4j_queue.checks.doctor import examine
+    from neo4j_queue.checks.findings import Finding, Grade
     from neo4j_queue.errors import SettingsError
     from tasks import broker, presence
 

@@ -287,7 +287,7 @@ def _reached(settings: "Settings", wait_s: float) -> list[Service]:
 
 
 def _ping_broker(url: str) -> None:
-    from neo4j_queue.checks.doctor import Grade
+    from neo4j_queue.checks.findings import Grade
     from neo4j_queue.errors import TemporarilyUnavailable
     from tasks import broker
 

@@ -121,15 +121,10 @@ def open_both() -> Iterator[Both]:
 
 
 def refuse_old_schema(jobs: "Database") -> None:
-    """Raises `SettingsError` for a jobs database of an older program: its figures would be wrong without a word."""
-    from neo4j_queue.errors import SettingsError
-    from neo4j_queue.schema.jobs import JOBS_SCHEMA_VERSION, version
+    """Raises `SettingsError` for a jobs database that is not prepared for this program."""
+    from neo4j_queue.schema import refuse_unprepared
 
-    found = version(jobs)
-    if found is not None and found < JOBS_SCHEMA_VERSION:
-        name = jobs.address.database
-        needed = f"version {JOBS_SCHEMA_VERSION} is needed: run neo4j-queue init"
-        raise SettingsError([f"the jobs database {name} has schema version {found}; {needed}"])
+    refuse_unprepared(jobs)
 
 
 def in_time(what: str, ask: Callable[[], T], within_s: float = ANSWER_WITHIN_S) -> T:

@@ -7,10 +7,16 @@ import typer
 from neo4j_queue.cli import driver, output, session
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from neo4j_queue.checks.health import Checkup, Report
+    from neo4j_queue.database import Database
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.leases import QueueStatus
     from neo4j_queue.queue.outlook import Outlook
+    from neo4j_queue.queue.reasons import Reason
     from neo4j_queue.reconcile.coverage import KnownCoverage
+    from neo4j_queue.settings import Settings
 
 BAD = 1
 TEMPORARY = 75
@@ -198,65 +204,95 @@ def _given_back(state: "QueueStatus") -> str:
 def health(
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:
-    """Say how embedding fares: HEALTHY, DEGRADED or CRITICAL, and why.
+    """Say how embedding fares: HEALTHY, DEGRADED, CRITICAL or UNAVAILABLE, and why, with the command that helps.
 
-    Judged by the last 100 verdicts of all workers, by whether workers and beat are there when there are jobs, by
-    whether workers run with the same settings, and by whether the broker answers within 5 seconds. Exit code 0 for
-    HEALTHY, 1 for anything else.
+    Judged by the last 100 verdicts of all workers, by what stands still (workers, beat, broker, a halt, a pause), by
+    the indexes of the graph, by dead letters, and by whether both databases answer. Exit code 0 for HEALTHY, 75 when a
+    database cannot be used, 1 for anything else.
 
     \b
     Examples:
       neo4j-queue health
-      neo4j-queue health --json | jq .error_patterns
+      neo4j-queue health --json | jq '.causes[] | {code, command}'
     """
-    from neo4j_queue.checks import health as checked
+    from neo4j_queue.checks.health import answer
     from neo4j_queue.queue import EmbedQueue
 
     settings = session.load_settings()
     with session.open_databases(settings) as (graph, jobs):
-        queue = EmbedQueue(jobs, settings)
-        session.in_time("the jobs database", lambda: session.refuse_old_schema(jobs))
-        known = session.in_time("the jobs database", lambda: checked.read(queue))
-        status = known.status
-        session.warn_of_other_workers(lambda: status.workers, settings, graph)
-        broker = broker_trouble(settings.celery_broker_url)
-        missing = (
-            missing_workers(queue, settings.celery_broker_url)
-            if broker is None and status.unfinished
-            else None
-        )
-    limit = settings.embedding_rate_limit_tokens
-    found = checked.judge(known, request_limit=limit, broker=broker, missing=missing)
-    workers = len(status.workers)
-    answer = checked.answer(found, known)
+        report = checkup(settings, EmbedQueue(jobs, settings), graph).report(session.ANSWER_WITHIN_S)
+        workers = report.facts.status.workers if report.facts else ()
+        session.warn_of_other_workers(lambda: workers, settings, None if report.graph_is_away else graph)
     if json:
-        output.print_json(answer)
-    else:
-        rate = (
-            None if found.success_rate is None else f"{found.success_rate:.0%} of {found.verdicts} verdicts"
-        )
-        patterns = [f"{pattern} ({count})" for pattern, count in found.error_patterns.items()]
-        facts = {
-            "state": str(found.state),
-            "why": "; ".join(found.reasons),
-            "failures in a row": found.consecutive_failures,
-            "success rate": rate,
-            "last success": output.iso(found.last_success_at),
-            "errors": patterns,
-            "workers": workers or "no workers",
-            "silent": [w.name for w in status.silent],
-        }
-        output.print_facts("", {name: value for name, value in facts.items() if value != []})
-    if found.state != "HEALTHY":
-        raise typer.Exit(BAD)
+        output.print_json(answer(report))
+    if report.refusal is not None:
+        raise report.refusal
+    if not json:
+        _tell_health(report)
+    if report.health.state != "HEALTHY":
+        raise typer.Exit(TEMPORARY if report.health.state == "UNAVAILABLE" else BAD)
 
 
-def missing_workers(queue: "EmbedQueue", url: str) -> list[str] | None:
-    """Who is missing, in words; None if the workers could not be asked."""
-    from tasks import presence
+def _tell_health(report: "Report") -> None:
+    found, facts = report.health, report.facts
+    rate = None if found.success_rate is None else f"{found.success_rate:.0%} of {found.verdicts} verdicts"
+    workers = facts.status.workers if facts else ()
+    shown = {
+        "state": str(found.state),
+        "why": output.in_lines("\n".join(map(_cause, found.causes))) if found.causes else None,
+        "failures in a row": found.consecutive_failures,
+        "success rate": rate,
+        "last success": output.iso(found.last_success_at),
+        "errors": _counted(found.error_patterns),
+        "dead letters": _dead_letters(report),
+        "workers": len(workers) or "no workers",
+        "silent": [w.name for w in facts.status.silent] if facts else [],
+    }
+    output.print_facts("", {name: value for name, value in shown.items() if value != []})
 
-    there = presence.look(url, queue)
-    return None if there is None else [f"{f.detail}: {f.advice}" for f in there.findings()]
+
+def _cause(cause: "Reason") -> str:
+    since = f" since {output.iso(cause.since)}" if cause.since else ""
+    return f"{cause.sentence}{since} [{cause.code}] -> {cause.command}"
+
+
+def _counted(patterns: "Mapping[str, int]") -> list[str]:
+    return [f"{pattern} ({count})" for pattern, count in patterns.items()]
+
+
+def _dead_letters(report: "Report") -> str | None:
+    """Apart from the verdicts: a job that fails for its own text is none, and a verdict may be of a job that passed
+    later."""
+    facts = report.facts
+    if facts is None or not facts.status.failed:
+        return None
+    return f"{facts.status.failed:,}, of late {', '.join(_counted(facts.dead_letters))}"
+
+
+def checkup(settings: "Settings", queue: "EmbedQueue", graph: "Database") -> "Checkup":
+    """Who tells the health, with the broker that the settings name."""
+    from neo4j_queue.checks.health import Checkup
+
+    return Checkup(settings, queue, graph, Asked(settings.celery_broker_url, queue))
+
+
+class Asked:
+    """The broker and the workers, as the health asks them."""
+
+    def __init__(self, url: str, queue: "EmbedQueue") -> None:
+        self._url = url
+        self._queue = queue
+
+    def trouble(self) -> str | None:
+        """Why the broker cannot be used, or None."""
+        return broker_trouble(self._url)
+
+    def missing(self) -> "list[Reason] | None":
+        """Who is missing; None if the workers could not be asked."""
+        from tasks import presence
+
+        there = presence.look(self._url, self._queue)
+        return None if there is None else there.reasons()
 
 
 def broker_trouble(url: str) -> str | None:

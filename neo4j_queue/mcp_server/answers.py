@@ -198,7 +198,7 @@ class QueueStatus(Answer):
 class QueueHealth(Answer):
     """The same as `neo4j-queue health --json`."""
 
-    state: Literal["HEALTHY", "DEGRADED", "CRITICAL"]
+    state: Literal["HEALTHY", "DEGRADED", "CRITICAL", "UNAVAILABLE"]
     consecutive_failures: int
     success_rate: float | None
     verdicts: int
@@ -207,3 +207,5 @@ class QueueHealth(Answer):
     reasons: list[str]
     workers: int
     silent_workers: list[str]
+    causes: list[dict[str, Any]]
+    dead_letters: dict[str, Any]

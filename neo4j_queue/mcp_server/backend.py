@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from neo4j_queue.checks import fingerprint, in_force
+from neo4j_queue.checks.health import Checkup
 from neo4j_queue.errors import SettingsError
 from neo4j_queue.graph import EntityGraph
 from neo4j_queue.in_time import InTime
 from neo4j_queue.mcp_server.calls import AT_ONCE, GRAPH
 from neo4j_queue.queue import EmbedQueue
-from neo4j_queue.schema import unprepared
-from neo4j_queue.schema.jobs import JOBS_SCHEMA_VERSION, version
+from neo4j_queue.queue.reasons import Reason
+from neo4j_queue.schema import refuse_unprepared, unprepared
 from neo4j_queue.settings import Settings
 
 # For the end: clients kill a server that takes longer than two seconds.
@@ -27,12 +28,12 @@ class Broker:
     """The broker, as far as the tools need it; this package knows neither Celery nor Redis.
 
     nudge: tells the workers that jobs are due; returns at once. trouble: why the broker cannot be used, or None.
-    missing: which workers are missing, in words; None if they could not be asked.
+    missing: which workers are missing; None if they could not be asked.
     """
 
     nudge: Callable[[], None]
     trouble: Callable[[], str | None]
-    missing: Callable[[], Sequence[str] | None]
+    missing: Callable[[], Sequence[Reason] | None]
 
 
 @dataclass(slots=True)
@@ -46,21 +47,20 @@ class Backend:
     graph: EntityGraph
     queue: EmbedQueue
     broker: Broker
+    checkup: Checkup = field(init=False)
     in_time: InTime = field(default_factory=partial(InTime, GRAPH, most_late=AT_ONCE))
     clock: Callable[[], float] = time.monotonic
     _schema_seen_at: float = field(default=float("-inf"), init=False)
     _settings_seen_at: float = field(default=float("-inf"), init=False)
 
+    def __post_init__(self) -> None:
+        self.checkup = Checkup(self.settings, self.queue, self.graph.database, self.broker)
+
     def refuse_old_schema(self) -> None:
         """Raises `SettingsError` for a jobs database that was never prepared, or by an older program."""
         if self.clock() - self._schema_seen_at < LOOK_AGAIN_S:
             return
-        found = version(self.queue.database)
-        if found is None:
-            raise SettingsError(["the jobs database is not prepared: run neo4j-queue init"])
-        if found < JOBS_SCHEMA_VERSION:
-            needed = f"version {JOBS_SCHEMA_VERSION} is needed: run neo4j-queue init"
-            raise SettingsError([f"the jobs database has schema version {found}; {needed}"])
+        refuse_unprepared(self.queue.database)
         self._schema_seen_at = self.clock()
 
     def refuse_other_settings(self) -> None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 # Whose answer a call waits for, as its caller reads it.
-GRAPH, JOBS, BROKER = "the graph database", "the jobs database", "the broker"
+GRAPH, JOBS = "the graph database", "the jobs database"
 
 # As the command line: a database that answers at all has answered long before, and clients give up after a minute.
 ANSWER_WITHIN_S = 20.0

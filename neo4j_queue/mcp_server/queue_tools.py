@@ -10,7 +10,7 @@ from neo4j_queue.errors import TemporarilyUnavailable
 from neo4j_queue.errors.explain import explain
 from neo4j_queue.mcp_server import answers, arguments
 from neo4j_queue.mcp_server.backend import Backend
-from neo4j_queue.mcp_server.calls import BROKER, GRAPH, JOBS, Call
+from neo4j_queue.mcp_server.calls import ANSWER_WITHIN_S, GRAPH, JOBS, Call
 from neo4j_queue.mcp_server.tool import Tool
 from neo4j_queue.queue import outlook
 from neo4j_queue.reconcile import status
@@ -18,6 +18,8 @@ from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
 
 # The coverage of a small graph is counted in a tenth of a second; without it the answer is still one.
 COVERAGE_WITHIN_S = 5.0
+# More than a call waits: when the jobs database is silent, the call says so itself.
+HEALTH_WITHIN_S = ANSWER_WITHIN_S + 5.0
 
 
 def queue_status(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
@@ -45,11 +47,10 @@ def _coverage(backend: Backend, unfinished: int) -> tuple[KnownCoverage | None, 
 def queue_health(backend: Backend, _given: arguments.NoArguments, call: Call) -> dict[str, Any]:
     """How embedding fares, as `neo4j-queue health --json` gives it."""
     call.of(JOBS, backend.refuse_old_schema)
-    known = call.of(JOBS, health.read, backend.queue)
-    broker = call.of(BROKER, backend.broker.trouble)
-    missing = call.of(BROKER, backend.broker.missing) if broker is None and known.status.unfinished else None
-    limit = backend.settings.embedding_rate_limit_tokens
-    return health.answer(health.judge(known, request_limit=limit, broker=broker, missing=missing), known)
+    report = call.of(JOBS, backend.checkup.report, HEALTH_WITHIN_S)
+    if report.refusal is not None:
+        raise report.refusal
+    return health.answer(report)
 
 
 def retry_failed(backend: Backend, given: arguments.RetryFailed, call: Call) -> dict[str, Any]:
@@ -74,7 +75,7 @@ TOOLS = (
     Tool(
         "queue_health",
         "Queue health",
-        "Whether embedding works: HEALTHY, DEGRADED or CRITICAL, with the reasons.",
+        "Whether embedding works: HEALTHY, DEGRADED, CRITICAL or UNAVAILABLE, with the reasons and what helps.",
         arguments.NoArguments,
         answers.QueueHealth,
         queue_health,

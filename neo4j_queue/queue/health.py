@@ -2,17 +2,16 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from enum import StrEnum
 
 import structlog
 from neo4j import ManagedTransaction, Record
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows, the_row
-from neo4j_queue.queue.breaker import PROBED
+from neo4j_queue.queue.breaker import PROBED, Trouble
+from neo4j_queue.queue.reasons import SEVERITY, Code, HealthState, Reason
 
 # The rules of the contract (docs/reference/health.md): a window of 100 verdicts; 5 failures in a row, or fewer
 # than half successes among at least 10, is DEGRADED; 10 in a row is CRITICAL.
@@ -28,29 +27,17 @@ WINDOW_AGES_MS = 3_600_000
 RATE_LIMIT_ROUNDS = 5
 # A success after so many failures in a row is told, also where they were too few to change the state.
 RECOVERY_STREAK = 3
-# A pause of five minutes is longer than any rest after an outage or a rate limit of a minute.
-LONG_PAUSE_S = 300.0
-# Due jobs start within a second of a free slot. When the oldest waits for ten minutes and no vector was made in them,
-# something stands still that no verdict shows.
-STANDSTILL_S = 600.0
 
 OK = "ok"
 
 log = structlog.get_logger(__name__)
 
 
-class HealthState(StrEnum):
-    """How well embedding works."""
-
-    HEALTHY = "HEALTHY"
-    DEGRADED = "DEGRADED"
-    CRITICAL = "CRITICAL"
-
-
 LEVEL = {
     HealthState.HEALTHY: logging.INFO,
     HealthState.DEGRADED: logging.WARNING,
     HealthState.CRITICAL: logging.ERROR,
+    HealthState.UNAVAILABLE: logging.ERROR,
 }
 
 
@@ -64,7 +51,18 @@ class Health:
     verdicts: int
     last_success_at: int | None = None
     error_patterns: dict[str, int] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
+    causes: tuple[Reason, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The sentences of the causes."""
+        return tuple(cause.sentence for cause in self.causes)
+
+    def with_causes(self, more: Iterable[Reason]) -> "Health":
+        """The same with further causes: the worst of all is the state."""
+        added = tuple(more)
+        state = max((self.state, *(cause.state for cause in added)), key=SEVERITY.__getitem__)
+        return replace(self, state=state, causes=(*self.causes, *added))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +79,7 @@ def judge(
     *,
     halted: bool = False,
     halted_reason: str | None = None,
+    halted_at: int | None = None,
     trouble: str | None = None,
     trouble_rounds: int = 0,
     pause_reason: str | None = None,
@@ -92,90 +91,32 @@ def judge(
     streak = next((i for i, verdict in enumerate(verdicts) if verdict == OK), len(verdicts))
     failures = [verdict for verdict in verdicts if verdict != OK]
     rate = 1 - len(failures) / len(verdicts) if verdicts else None
-    state, reasons = HealthState.HEALTHY, []
+    causes: list[Reason] = []
     if not aged and rate is not None and len(verdicts) >= RATE_NEEDS and rate < DEGRADED_RATE:
-        state = HealthState.DEGRADED
-        reasons.append(f"only {rate:.0%} of the last {len(verdicts)} attempts succeeded")
+        sentence = f"only {rate:.0%} of the last {len(verdicts)} attempts succeeded"
+        causes.append(Reason(Code.SUCCESS_RATE_LOW, sentence))
     if not aged and streak >= DEGRADED_STREAK:
         state = HealthState.CRITICAL if streak >= CRITICAL_STREAK else HealthState.DEGRADED
-        reasons.append(f"{streak} failures in a row")
+        causes.append(Reason(Code.FAILURES_IN_A_ROW, f"{streak} failures in a row", state))
     if trouble in PROBED:
         # Nothing is embedded, and a quota that is used up leaves no verdict.
-        state = state if state is HealthState.CRITICAL else HealthState.DEGRADED
-        reasons.append(f"at rest, a probe goes out by itself: {pause_reason or trouble}")
+        code = Code.QUOTA_USED_UP if trouble == Trouble.QUOTA else Code.PROVIDER_OUTAGE
+        causes.append(Reason(code, f"at rest, a probe goes out by itself: {pause_reason or trouble}"))
     elif trouble is not None and trouble_rounds >= RATE_LIMIT_ROUNDS:
-        state = state if state is HealthState.CRITICAL else HealthState.DEGRADED
-        reasons.append(f"rate limited {trouble_rounds} times in a row: {pause_reason or trouble}")
+        sentence = f"rate limited {trouble_rounds} times in a row: {pause_reason or trouble}"
+        causes.append(Reason(Code.RATE_LIMITED, sentence))
     if halted:
-        state = HealthState.CRITICAL
-        reasons.append(f"halted: {halted_reason or 'no reason given'}")
-    return Health(
-        state=state,
+        sentence = f"halted: {halted_reason or 'no reason given'}"
+        causes.append(Reason(Code.HALTED, sentence, HealthState.CRITICAL, halted_at))
+    found = Health(
+        state=HealthState.HEALTHY,
         consecutive_failures=streak,
         success_rate=rate,
         verdicts=len(verdicts),
         last_success_at=last_success_at,
         error_patterns=dict(Counter(failures).most_common()),
-        reasons=tuple(reasons),
     )
-
-
-def observed(
-    found: Health,
-    *,
-    unfinished: int,
-    workers: int,
-    broker: str | None,
-    disagreement: str | None = None,
-    pause: tuple[float, str | None] | None = None,
-    request_limit: int | None = None,
-    oldest_due_s: float | None = None,
-    success_s_ago: float | None = None,
-    missing: Sequence[str] | None = None,
-    unwritable: str | None = None,
-) -> Health:
-    """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
-    disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
-    due jobs that wait while no vector is made (`success_s_ago` None = never). `missing`: who is, in words; None = not
-    asked. `unwritable`: why the jobs database takes no writes.
-
-    A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
-    """
-    reasons: list[str] = []
-    if (
-        pause is not None
-        and pause[0] > LONG_PAUSE_S
-        and not any(str(pause[1]) in why for why in found.reasons)
-    ):
-        reasons.append(
-            f"paused for another {timedelta(seconds=round(pause[0]))}: {pause[1] or 'no reason given'}"
-        )
-    if request_limit == 0:
-        reasons.append("no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0")
-    if unfinished and missing:
-        reasons += missing
-    elif unfinished and not workers:
-        reasons.append(
-            f"{unfinished:,} jobs to do and no embed worker answered lately: one is missing "
-            "(`celery -A tasks worker`), or a control worker and beat, who ask"
-        )
-    if broker is not None:
-        reasons.append(f"the broker cannot be reached, so no worker hears of jobs: {broker}")
-    if disagreement is not None:
-        reasons.append(disagreement)
-    if unwritable is not None:
-        reasons.append(f"the jobs database takes no writes, so nothing is queued or leased: {unwritable}")
-        found = replace(found, state=HealthState.CRITICAL)
-    quiet = success_s_ago is None or success_s_ago > STANDSTILL_S
-    if not (reasons or found.reasons) and oldest_due_s is not None and oldest_due_s > STANDSTILL_S and quiet:
-        reasons.append(
-            f"jobs have been due for {timedelta(seconds=round(oldest_due_s))}, and no vector was made in the last "
-            f"{STANDSTILL_S / 60:.0f} minutes"
-        )
-    if not reasons:
-        return found
-    state = HealthState.DEGRADED if found.state is HealthState.HEALTHY else found.state
-    return replace(found, state=state, reasons=(*found.reasons, *reasons))
+    return found.with_causes(causes)
 
 
 def record(tx: ManagedTransaction, verdicts: Sequence[str], now: int | None) -> HealthChange | None:
@@ -234,6 +175,7 @@ def _judged(row: Record) -> Health:
         row["verdicts"],
         halted=row["halted"],
         halted_reason=row["halted_reason"],
+        halted_at=row["halted_at"],
         trouble=row["trouble"],
         trouble_rounds=row["trouble_rounds"],
         pause_reason=row["pause_reason"],

@@ -3,7 +3,7 @@
 from neo4j_queue.schema.graph import check_graph, migrate_graph, unprepared
 from neo4j_queue.schema.graph_schema import GraphSchema
 from neo4j_queue.schema.indexes import Report, indexes
-from neo4j_queue.schema.jobs import check_jobs, migrate_jobs
+from neo4j_queue.schema.jobs import check_jobs, migrate_jobs, refuse_unprepared
 
 __all__ = [
     "GraphSchema",
@@ -13,5 +13,6 @@ __all__ = [
     "indexes",
     "migrate_graph",
     "migrate_jobs",
+    "refuse_unprepared",
     "unprepared",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
+from neo4j_queue.errors import SettingsError
 from neo4j_queue.queue import counts
 from neo4j_queue.schema.indexes import (
     ONLINE_WAIT_S,
@@ -27,6 +28,19 @@ def version(database: Database) -> int | None:
     """The schema version of a jobs database, or None when it was never prepared."""
     found = database.read(statement("schema/version"))
     return found[0]["version"] if found else None
+
+
+def refuse_unprepared(database: Database) -> None:
+    """Raises `SettingsError` for a jobs database that was never prepared, or by an older program, whose figures would
+    be wrong without a word."""
+    found = version(database)
+    if found is None:
+        raise SettingsError(["the jobs database is not prepared: run neo4j-queue init"])
+    if found < JOBS_SCHEMA_VERSION:
+        name, needed = database.address.database, f"version {JOBS_SCHEMA_VERSION} is needed"
+        raise SettingsError(
+            [f"the jobs database {name} has schema version {found}; {needed}: run neo4j-queue init"]
+        )
 
 
 def migrate_jobs(

@@ -9,7 +9,8 @@ import pytest
 from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.checks import boot
-from neo4j_queue.checks.doctor import Grade, examine
+from neo4j_queue.checks.doctor import examine
+from neo4j_queue.checks.findings import Grade
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
 from neo4j_queue.errors.explain import exit_code_of

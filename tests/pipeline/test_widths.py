@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from neo4j_queue.checks.doctor import Finding, Grade, examine
+from neo4j_queue.checks.doctor import examine
+from neo4j_queue.checks.findings import Finding, Grade
 from neo4j_queue.errors import WrongWidth
 from neo4j_queue.mock_provider import Reply, mangled
 from tests.pipeline.conftest import Bench, MakeBench

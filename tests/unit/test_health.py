@@ -1,10 +1,13 @@
 """What a window of verdicts says. The rules are those of the contract."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from neo4j_queue.queue.health import OK, HealthState, judge, observed
+from neo4j_queue.checks.observed import NO_TICK_MS, observed
+from neo4j_queue.queue.health import OK, Health, judge
+from neo4j_queue.queue.reasons import COMMANDS, SEVERITY, Code, HealthState, Reason
 
 BAD = "TRANSIENT:APITimeoutError"
 
@@ -150,3 +153,47 @@ def test_a_pause_that_is_a_reason_already_is_not_told_twice() -> None:
     resting = judge([], trouble="quota", trouble_rounds=3, pause_reason="quota: 402")
     health = observed(resting, unfinished=5, workers=1, broker=None, pause=(3_000.0, "quota: 402"))
     assert health.reasons == resting.reasons
+
+
+ABSENT = Reason(Code.EMBED_WORKER_MISSING, "no embed worker answers")
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "missing", "tick_ms", "codes"),
+    [
+        (5, [ABSENT], NO_TICK_MS + 1, [Code.EMBED_WORKER_MISSING]),
+        (5, [], NO_TICK_MS + 1, [Code.NO_LEASE_TICK]),
+        (5, [], NO_TICK_MS, []),
+        (5, [], None, []),
+        (0, None, NO_TICK_MS + 1, [Code.NO_LEASE_TICK]),
+        (0, None, None, []),
+        (5, None, None, [Code.EMBED_WORKER_MISSING]),
+        (5, None, NO_TICK_MS + 1, [Code.NO_LEASE_TICK, Code.EMBED_WORKER_MISSING]),
+        (0, [ABSENT], None, []),
+    ],
+)
+def test_who_is_missing_and_whether_anything_ticks(
+    unfinished: int, missing: list[Reason] | None, tick_ms: int | None, codes: list[Code]
+) -> None:
+    """A process that answers and does nothing is seen by its ticks alone. A queue that beat never ticked for needs none
+    while it is empty."""
+    health = observed(
+        judge([]), unfinished=unfinished, workers=0, broker=None, missing=missing, tick_ms=tick_ms
+    )
+    assert [cause.code for cause in health.causes] == codes
+
+
+def test_the_worst_reason_is_the_state() -> None:
+    found = Health(HealthState.DEGRADED, 0, None, 0)
+    assert found.with_causes([]).state == "DEGRADED"
+    away = Reason(Code.GRAPH_AWAY, "it is away", HealthState.UNAVAILABLE)
+    assert found.with_causes([away, ABSENT]).state == "UNAVAILABLE"
+    assert found.with_causes([away, ABSENT]).reasons == ("it is away", "no embed worker answers")
+    assert sorted(HealthState, key=SEVERITY.__getitem__)[0] == "HEALTHY"
+
+
+def test_every_reason_has_a_command_and_stands_in_the_reference() -> None:
+    """Alerts and scripts rely on the codes."""
+    text = (Path(__file__).parents[2] / "docs/reference/health.md").read_text(encoding="utf-8")
+    assert [code for code in Code if f"`{code}`" not in text] == []
+    assert set(COMMANDS) == set(Code)
