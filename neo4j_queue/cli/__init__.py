@@ -41,6 +41,7 @@ GROUPS = (
     "cost",
     "search",
     "mcp",
+    "serve",
     "mock_provider",
 )
 UNEXPECTED = 1

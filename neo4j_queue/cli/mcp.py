@@ -9,8 +9,8 @@ import typer
 from neo4j_queue.cli import output, session, status
 
 if TYPE_CHECKING:
+    from neo4j_queue.http.place import Place
     from neo4j_queue.mcp_server.backend import Backend
-    from neo4j_queue.mcp_server.http import Place
     from neo4j_queue.settings import Settings
 
 CONFIGURATION = 78
@@ -76,7 +76,7 @@ def mcp(
         raise typer.Exit(CONFIGURATION) from None
     settings = _settings()
     if http:
-        from neo4j_queue.mcp_server.http import Place
+        from neo4j_queue.http.place import Place
 
         token = None if settings.mcp_token is None else settings.mcp_token.get_secret_value()
         names = frozenset(allow_host or ()), frozenset(each.rstrip("/") for each in allow_origin or ())
@@ -100,12 +100,12 @@ def _open_backend(settings: "Settings") -> "Backend":
     from neo4j_queue.queue import EmbedQueue
     from tasks.client import graph_of
 
-    url = settings.celery_broker_url
     nudge = session.nudger()
     database = Database(settings.graph_address(), retry_time_s=session.RETRY_TIME_S)
     queue = EmbedQueue(Database(settings.jobs_address(), retry_time_s=session.RETRY_TIME_S), settings)
     graph = graph_of(settings, database, queue, nudge)
-    broker = Broker(nudge, lambda: status.broker_trouble(url), lambda: status.missing_workers(queue, url))
+    asked = status.Asked(settings.celery_broker_url, queue)
+    broker = Broker(nudge, asked.trouble, asked.missing)
     return Backend(settings, graph, queue, broker)
 
 
@@ -134,8 +134,7 @@ def _serve_http(settings: "Settings", place: "Place", *, read_only: bool) -> Non
 
     with http.listen(place) as listener:
         backend, calls = _open_backend(settings), Calls()
-        shown = f"[{place.host}]" if ":" in place.host else place.host
-        address = f"http://{shown}:{listener.getsockname()[1]}{place.path}"
+        address = place.url(listener.getsockname()[1])
         output.print_line(f"neo4j-queue: serving MCP on {address}", sys.stderr)
         server = build(backend, calls, read_only=read_only)
         with suppress(KeyboardInterrupt), terminable():

@@ -41,6 +41,7 @@ COMMANDS = [
     ["search"],
     ["usage"],
     ["mcp"],
+    ["serve"],
     ["mock-provider"],
 ]
 
