@@ -14,6 +14,7 @@ RESERVED_LABELS = frozenset(
             "EmbedLease",
             "EmbedWorker",
             "EmbedHealth",
+            "EmbedCounts",
             "EmbedArchive",
             "EmbedSweep",
             "EmbedCompleted",

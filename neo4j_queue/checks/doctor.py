@@ -45,7 +45,7 @@ ADVICE = {
     Code.QUOTA_USED_UP: "pay for more, or wait: it goes on by itself when the provider answers a probe",
     Code.RATE_LIMITED: "set EMBEDDING_RATE_LIMIT_TOKENS to what the provider allows",
     Code.STANDSTILL: "look into the log of the workers",
-    Code.DEAD_LETTERS: "`neo4j-queue jobs list --status failed` tells why, `neo4j-queue retry` tries again",
+    Code.DEAD_LETTERS: "`neo4j-queue dead stats` tells why, `neo4j-queue dead replay` tries again",
     Code.JOBS_DATABASE_READ_ONLY: "make its server writable, or free its disk: until then nothing is queued, leased or "
     "settled",
 }

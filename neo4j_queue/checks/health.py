@@ -173,16 +173,19 @@ def _clock_s(database: Database) -> float:
     return min(took)
 
 
-def read(queue: EmbedQueue) -> JobsFacts:
-    """Asks the jobs database for everything that the health is judged by. Raises `SettingsError` where it is not
-    prepared."""
+def read(queue: EmbedQueue, status: QueueStatus | None = None, *, write: bool = True) -> JobsFacts:
+    """Asks the jobs database for everything that the health is judged by; `status` as of a moment ago, if it is known.
+    `write`: tries whether it takes a write.
+
+    Raises `SettingsError` where it is not prepared.
+    """
     refuse_unprepared(queue.database)
-    status = queue.status()
+    status = status or queue.status()
     latest = queue.database.read(statement("health/dead_letters"), limit=LATEST) if status.failed else ()
     return JobsFacts(
         queue.health(),
         status,
-        queue.unwritable(),
+        queue.unwritable() if write else None,
         displaced(status, in_force.read(queue.database)),
         queue.ticks.ages(),
         {row["pattern"]: row["jobs"] for row in latest},

@@ -81,7 +81,7 @@ def _waited(both: session.Both, timeout_s: float | None) -> str | None:
     from neo4j_queue.cli.wait import Wait
 
     url = both.settings.celery_broker_url
-    return Wait(both.queue, lambda: missing_workers(both.queue, url), timeout_s).until_drained()
+    return Wait(both.queue, Asked(url, both.queue).missing_in_words, timeout_s).until_drained()
 
 
 def _coverage(both: session.Both, unfinished: int) -> "KnownCoverage | None":
@@ -293,6 +293,11 @@ class Asked:
 
         there = presence.look(self._url, self._queue)
         return None if there is None else there.reasons()
+
+    def missing_in_words(self) -> list[str] | None:
+        """The same in sentences."""
+        missing = self.missing()
+        return None if missing is None else [each.sentence for each in missing]
 
 
 def broker_trouble(url: str) -> str | None:

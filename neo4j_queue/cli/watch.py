@@ -156,9 +156,9 @@ def look(queue: "EmbedQueue", rate: Rate) -> Look:
 
     state = queue.status()
     ahead = outlook.read(queue, state)
-    known = checked.Known(queue.health(), state, None, outlook.displaced(state, ahead.in_force))
-    limit = queue.settings.embedding_rate_limit_tokens
-    found = checked.judge(known, request_limit=limit, broker=None, missing=None)
+    facts = checked.read(queue, state, write=False)
+    found = checked.judge_jobs(facts, queue.settings, broker=None, missing=None)
+    found = found.with_causes(checked.dead_letters(facts, queue.settings.embed_dead_letter_alert))
     errors = queue.dead.find(limit=ERRORS) if state.failed else []
     return Look(state, ahead, found, errors, rate.of(state.now, state.completed + state.failed))
 

@@ -1,7 +1,7 @@
 """One leased batch: what it is (`BatchRun`), what became of its jobs so far (`Ledger`), and the same in numbers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from neo4j_queue.errors import Fault
 from neo4j_queue.graph.entities import EntityText
@@ -53,7 +53,11 @@ class Saved:
     @property
     def total(self) -> int:
         """All of them."""
-        return self.in_batch + self.cached + self.other_entity + self.current
+        return sum(self.by_reason().values())
+
+    def by_reason(self) -> dict[str, int]:
+        """Each number by its name."""
+        return asdict(self)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from neo4j_queue.queue import EmbedQueue, dead_letters
 from neo4j_queue.queue.breaker import FAILURES_TO_OPEN, TROUBLE_OF, reason_of
 from neo4j_queue.queue.leases import RateUsed, Settlement, Verdicts
 from neo4j_queue.queue.provider_limits import Reporter
+from neo4j_queue.queue.tally import Measured
 
 # How long all workers rest, in seconds, after the graph was away for longer than its driver and we tried again.
 STORE_REST_S = 2.0
@@ -57,7 +58,10 @@ class Finish:
                 run.ledger.max_batch,
                 run.ledger.put_off,
             )
-            spent = run.ledger.sent.spent(self._monotonic(), run.ledger.saved.total)
+            measured = Measured(
+                self.elapsed_ms(run) / 1000, tuple(run.ledger.sent.asked), run.ledger.saved.by_reason()
+            )
+            spent = run.ledger.sent.spent(self._monotonic(), run.ledger.saved.total, measured)
             run.ledger.settling = self._queue.settling(run.token, verdicts, spent=spent)
         settlement = run.ledger.settling.store(self._queue.database)
         run.ledger.settled = True

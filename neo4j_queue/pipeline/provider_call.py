@@ -21,6 +21,7 @@ from neo4j_queue.errors import Fault, FaultKind, classify
 from neo4j_queue.errors.rate_headers import RateHeaders
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.leases import Spent
+from neo4j_queue.queue.tally import INTERRUPTED, Measured, status_of
 from neo4j_queue.text import estimate_tokens
 
 # The request was refused: one of its texts may be to blame, or all of them together.
@@ -54,16 +55,18 @@ class Sent:
     answers: int = 0
     # When the last request was sent: from then on it counts for the provider.
     last_at: float | None = None
+    # Status and seconds of each request, in their order.
+    asked: list[tuple[str, float]] = field(default_factory=list)
     # The latest that the provider said of its budgets.
     rate: RateHeaders | None = None
 
-    def spent(self, now: float, saved: int = 0) -> Spent:
-        """The same for the lease's record, with the number of inputs that were `saved`.
+    def spent(self, now: float, saved: int = 0, measured: Measured | None = None) -> Spent:
+        """The same for the lease's record, with the number of inputs that were `saved`, and what else was `measured`.
 
         `now` and `last_at` are readings of one monotonic clock, in seconds.
         """
         ago = None if self.last_at is None else max(0, round((now - self.last_at) * 1000))
-        return Spent(self.requests, self.est_tokens, ago, self.inputs, saved)
+        return Spent(self.requests, self.est_tokens, ago, self.inputs, saved, measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +194,20 @@ class ProviderCall:
         self.sent.inputs += len(texts)
         estimated = sum(map(estimate_tokens, texts))
         self.sent.est_tokens += estimated
-        began = self.monotonic()
+        began, status = self.monotonic(), INTERRUPTED
         try:
             answer = self.embedder.embed(texts)
+            status = status_of(None)
         except self.interruptions:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of the provider: every error becomes a fault
             fault = classify(error)
+            status = status_of(fault)
             self.sent.rate = fault.rate or self.sent.rate
             return fault
         finally:
             self.sent.last_at = last_sent(began)
+            self.sent.asked.append((status, self.monotonic() - began))
         self.sent.requests += answer.requests - 1
         self._count(answer, estimated)
         self.memory.works, self.memory.doubts = True, 0

@@ -15,6 +15,7 @@ from neo4j import ManagedTransaction
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import rows
 from neo4j_queue.errors import Fault, FaultKind
+from neo4j_queue.queue import tally
 
 # So many failures in a row are an outage; one or two are a hiccup, which the jobs' own back-off answers.
 FAILURES_TO_OPEN = 5
@@ -146,6 +147,7 @@ def note_failure(
     if judged.wait_ms:
         reason = f"{trouble}: {reason_of(fault)}"
         rows(tx, statement("control/pause"), ms=judged.wait_ms, reason=reason, now=facts.now)
+        tally.add(tx, {f"pauses:{trouble}": 1})
     delay_ms = judged.wait_ms if facts.probe else 0
     return FailureNews(judged.charged, judged.begins, judged.wait_ms, delay_ms)
 

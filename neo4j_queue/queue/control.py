@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from neo4j import ManagedTransaction
+
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database, the_row
-from neo4j_queue.errors import Fault
-from neo4j_queue.queue import health
+from neo4j_queue.database import Database, rows, the_row
+from neo4j_queue.errors import Fault, FaultKind
+from neo4j_queue.queue import health, tally
 from neo4j_queue.queue.breaker import FailureNews, Trouble, note_failure, note_success
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.provider_limits import ProviderReport, found_inputs
@@ -69,15 +71,27 @@ class Control:
     def pause(self, seconds: float, reason: str) -> int:
         """Refuses leases and starts for `seconds`; a longer pause in force stays. Returns its end (epoch ms)."""
         ms = max(0, round(seconds * 1000))
-        row = the_row(self._database.write(statement("control/pause"), ms=ms, reason=reason, now=self._now()))
-        return int(row["paused_until"])
+        why = "store" if reason.startswith(f"{FaultKind.STORE}: ") else "person"
+
+        def act(tx: ManagedTransaction) -> int:
+            row = the_row(rows(tx, statement("control/pause"), ms=ms, reason=reason, now=self._now()))
+            tally.add(tx, {f"pauses:{why}": 1})
+            return int(row["paused_until"])
+
+        return self._database.transaction(act)
 
     def halt(self, reason: str) -> bool:
         """Stops the queue until `resume`. False if it was halted already (the first reason stands)."""
-        row = the_row(self._database.write(statement("control/halt"), reason=reason, now=self._now()))
-        if row["changed"]:
+
+        def act(tx: ManagedTransaction) -> bool:
+            row = the_row(rows(tx, statement("control/halt"), reason=reason, now=self._now()))
+            tally.add(tx, {"halts": int(row["changed"])})
+            return bool(row["changed"])
+
+        changed = self._database.transaction(act)
+        if changed:
             self._tell_health()
-        return bool(row["changed"])
+        return changed
 
     def resume(self, *, halt: bool = True, pause: bool = True) -> Resumed:
         """Ends the halt, the pause, or both; with both it also forgets the trouble with the provider, which would let

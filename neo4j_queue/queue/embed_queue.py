@@ -19,7 +19,7 @@ from neo4j_queue.embedders import profile_of
 from neo4j_queue.errors import Fault
 from neo4j_queue.errors.explain import explain
 from neo4j_queue.jobs import EnqueueResult, JobRequest, Outcome
-from neo4j_queue.queue import health, listing, retention
+from neo4j_queue.queue import health, listing, retention, tally
 from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.batching import Bounds
 from neo4j_queue.queue.budget import RateBudget, RateLimits
@@ -202,6 +202,7 @@ class EmbedQueue:
         )
         found = _repeatable(begin)  # the lease knows by the start_id whose start took place
         if not found:
+            self.database.transaction(lambda tx: tally.add(tx, {"stale_messages": 1}))
             return Start((), "lost")
         row = found[0]
         if row["blocked"]:
@@ -279,7 +280,15 @@ class EmbedQueue:
     ) -> SettleTransaction:
         """A settlement that is not stored yet, for a caller who may be interrupted while it is."""
         return SettleTransaction(
-            token, verdicts, spent, final, self.census.worker_ttl_ms, self._retry, self._random, self._clock()
+            token,
+            verdicts,
+            spent,
+            final,
+            self.census.worker_ttl_ms,
+            self._retry,
+            self._random,
+            self._clock(),
+            self._tariff,
         )
 
     # -- recovery and operators ----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from neo4j_queue.errors import Fault
 from neo4j_queue.jobs import FailureReason, Outcome
 from neo4j_queue.queue.health import HealthChange
+from neo4j_queue.queue.tally import Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class Verdicts:
 class Spent:
     """What a lease really asked of the provider. `sent_ms_ago`: since its last request was sent (None = no request).
 
-    `inputs` were sent, `saved` is the number of jobs that needed none.
+    `inputs` were sent, `saved` is the number of jobs that needed none. `measured`: what is counted of the batch; None =
+    there was none.
     """
 
     requests: int = 0
@@ -116,6 +118,7 @@ class Spent:
     sent_ms_ago: int | None = None
     inputs: int = 0
     saved: int = 0
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True, slots=True)

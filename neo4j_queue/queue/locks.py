@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from neo4j import ManagedTransaction
 
 from neo4j_queue.cypher import statement
-from neo4j_queue.database import Database
-from neo4j_queue.queue import attempts
+from neo4j_queue.database import Database, rows
+from neo4j_queue.jobs import FailureReason
+from neo4j_queue.queue import attempts, tally
 from neo4j_queue.queue.clock import Clock, server_clock
 from neo4j_queue.queue.leases import RecoveredJob, WorkerAnswer
 from neo4j_queue.queue.orphans import StartedLease, orphans
@@ -77,25 +81,42 @@ class Locks:
         recovered: list[RecoveredJob] = []
         unlocked = True
         while True:
-            found = self._database.write(
-                statement("jobs/recover_jobs"),
-                limit=PAGE,
-                max_crashes=self._settings.embed_job_max_crashes,
-                heal_ms=max(HEAL_MS, HEAL_LOCKS * self._settings.embed_job_lock_duration_ms),
-                unlocked=unlocked,
-                met=attempts.CRASH,
-                kept=attempts.KEPT,
-                now=self._now(),
-            )
-            page = [RecoveredJob(**row.data()) for row in found]
+            page = self._database.transaction(partial(self._recover_page, unlocked=unlocked))
             recovered += page
             if len(page) < PAGE:
                 break
             # Each look for jobs without a lock reads all that are processing.
             unlocked = any(job.unlocked for job in page)
-        self._database.write(statement("jobs/recover_leases"), now=self._now())
+        self._database.transaction(self._close_expired)
         self.forget_texts(job.token for job in recovered)
         return recovered
+
+    def _recover_page(self, tx: ManagedTransaction, *, unlocked: bool) -> list[RecoveredJob]:
+        found = rows(
+            tx,
+            statement("jobs/recover_jobs"),
+            limit=PAGE,
+            max_crashes=self._settings.embed_job_max_crashes,
+            heal_ms=max(HEAL_MS, HEAL_LOCKS * self._settings.embed_job_lock_duration_ms),
+            unlocked=unlocked,
+            met=attempts.CRASH,
+            kept=attempts.KEPT,
+            now=self._now(),
+        )
+        page = [RecoveredJob(**row.data()) for row in found]
+        lost = sum(job.failed for job in page)
+        tally.add(tx, {"recovered": len(page) - lost, f"failed:{FailureReason.WORKER_LOST}:TRANSIENT": lost})
+        return page
+
+    def _close_expired(self, tx: ManagedTransaction) -> None:
+        expired = rows(tx, statement("jobs/recover_leases"), now=self._now())
+        # What a worker asked for before it was lost is known by nobody: at most what its lease had booked.
+        started = [row for row in expired if row["started"]]
+        counts = {
+            "leases_expired": len(expired),
+            f"requests:{tally.UNCONFIRMED}": sum(r["requests"] for r in started),
+        }
+        tally.add(tx, counts)
 
     def end_emptied(self, tokens: Iterable[str | None]) -> None:
         """Ends the leases that hold no job any more, after one was taken from each of these (a token for each job)."""

@@ -50,7 +50,7 @@ class Code(StrEnum):
 
 # What to run when there is the reason: it shows more, or repairs.
 COMMANDS = {
-    Code.SUCCESS_RATE_LOW: "neo4j-queue jobs list --status failed",
+    Code.SUCCESS_RATE_LOW: "neo4j-queue dead list",
     Code.FAILURES_IN_A_ROW: "neo4j-queue doctor",
     Code.PROVIDER_OUTAGE: "neo4j-queue doctor",
     Code.QUOTA_USED_UP: "neo4j-queue usage",
@@ -75,7 +75,7 @@ COMMANDS = {
     Code.GRAPH_SLOW: "neo4j-queue doctor",
     Code.VECTOR_INDEX: "neo4j-queue init",
     Code.GRAPH_SCHEMA: "neo4j-queue init",
-    Code.DEAD_LETTERS: "neo4j-queue jobs list --status failed",
+    Code.DEAD_LETTERS: "neo4j-queue dead stats",
 }
 
 

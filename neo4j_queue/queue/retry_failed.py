@@ -8,6 +8,7 @@ from neo4j import ManagedTransaction
 
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, rows
+from neo4j_queue.queue import tally
 from neo4j_queue.queue.clock import Clock
 from neo4j_queue.queue.failed_jobs import Selection, failed_ids
 
@@ -36,6 +37,7 @@ class RetryTransaction:
         asked = self.selection.parameters()
         found = rows(tx, statement("jobs/retry_failed"), **asked, ids=list(self.ids), now=self.now)
         foreign = sum(row["foreign"] for row in found)
+        tally.add(tx, {"requeued": len(found) - foreign})
         return Retried(len(found) - foreign, foreign)
 
 

@@ -3,7 +3,7 @@
 The rule that counts attempts is here: a permanent fault ends its job at once, any other with the last attempt.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database, Row, packed, rows
 from neo4j_queue.errors import ErrorCategory, Fault, UnembeddableText
 from neo4j_queue.jobs import FailureReason, Outcome
-from neo4j_queue.queue import attempts, health
+from neo4j_queue.queue import attempts, health, tally
 from neo4j_queue.queue.backoff import RetryPolicy
 from neo4j_queue.queue.leases import FailedJob, Failure, Settlement, Spent, Verdicts
 
@@ -38,6 +38,7 @@ class SettleTransaction:
     retry: RetryPolicy
     random: Random
     now: int | None
+    tariff: Mapping[str, object] = field(default_factory=dict)
     settled: Settlement | None = field(default=None, init=False)
 
     @property
@@ -62,11 +63,13 @@ class SettleTransaction:
 
     def run(self, tx: ManagedTransaction) -> Settlement:
         """The work of the transaction. Jobs that the token no longer holds are left alone and reported as lost."""
-        completed = self._complete(tx)
+        waited_ms = self._complete(tx)
+        completed = frozenset(waited_ms)
         failed = self._fail(tx)
         released = self._release(tx)
+        counts = self._counts(waited_ms, failed, len(released))
         ended = len(completed) + sum(stored.retry_at is None for stored in failed)
-        troubled, more_due = self._close(tx, len(completed) + len(failed) + len(released), ended)
+        troubled, more_due = self._close(tx, len(completed) + len(failed) + len(released), ended, counts)
         marks = self._marks(completed, failed)
         change = health.record(tx, marks, self.now) if marks else None
         kept = completed | released | {stored.failure.job.id for stored in failed}
@@ -74,9 +77,10 @@ class SettleTransaction:
         self.settled = Settlement(completed, failed, released, lost, change, troubled, more_due)
         return self.settled
 
-    def _complete(self, tx: ManagedTransaction) -> frozenset[str]:
+    def _complete(self, tx: ManagedTransaction) -> dict[str, int]:
+        """The jobs that were completed, with how long each has waited (ms)."""
         given = [{"id": c.job_id, "outcome": str(c.outcome)} for c in self.verdicts.completed]
-        return frozenset(row["id"] for row in self._store(tx, "jobs/complete", given))
+        return {row["id"]: row["waited_ms"] for row in self._store(tx, "jobs/complete", given)}
 
     def _fail(self, tx: ManagedTransaction) -> tuple[FailedJob, ...]:
         by_id = {failure.job.id: (failure, self._reason(failure)) for failure in self.verdicts.failed}
@@ -124,7 +128,9 @@ class SettleTransaction:
         ordered = sorted(given, key=lambda row: str(row["id"]))
         return packed(tx, statement(name), token=self.token, rows=ordered, now=self.now, **more)
 
-    def _close(self, tx: ManagedTransaction, settled: int, ended: int) -> tuple[bool, bool | None]:
+    def _close(
+        self, tx: ManagedTransaction, settled: int, ended: int, counts: tally.Counts
+    ) -> tuple[bool, bool | None]:
         spent = self.spent
         closed = rows(
             tx,
@@ -140,11 +146,40 @@ class SettleTransaction:
             saved=spent.saved if spent else None,
             sent_ms_ago=(spent.sent_ms_ago or 0) if spent else None,
             worker_ttl_ms=self.worker_ttl_ms,
+            node=tally.node_of(self.token, self.tariff),
+            counts=tally.listed(counts),
+            tariff={"provider": None, "model": None, **self.tariff},
             now=self.now,
         )
         if not closed:
+            if self.final and len(self.verdicts) and self.settled is None:
+                # Its requests are counted where the lease was found to have run out.
+                tally.add(tx, {"leases_lost": 1, "lost": len(self.verdicts)})
             return False, None
         return closed[0]["troubled"], closed[0]["more_due"]
+
+    def _counts(
+        self, waited_ms: Mapping[str, int], failed: Sequence[FailedJob], released: int
+    ) -> tally.Counts:
+        """What this settlement adds to the counts of all workers: what was stored, and what was asked for."""
+        counts = tally.Counts()
+        for done in self.verdicts.completed:
+            if done.job_id in waited_ms:
+                counts[f"completed:{done.outcome}"] += 1
+                if done.outcome is Outcome.EMBEDDED:
+                    tally.WAITED_S.count(counts, max(0, waited_ms[done.job_id]) / 1000)
+        for stored in failed:
+            category = stored.failure.fault.category
+            counts[f"failed:{stored.reason}:{category}" if stored.reason else f"retried:{category}"] += 1
+        fault = self.verdicts.release_fault
+        counts[f"released:{fault.kind if fault else 'no_fault'}"] += released
+        counts["lost"] += len(self.verdicts) - len(waited_ms) - len(failed) - released
+        if self.spent is not None:
+            counts["inputs"] += self.spent.inputs
+            counts.add(tally.spending(self.spent.est_tokens, self.tariff.get("price")))
+            if self.spent.measured is not None:
+                self.spent.measured.count(counts)
+        return counts
 
     def _reason(self, failure: Failure) -> FailureReason | None:
         if failure.fault.category is ErrorCategory.PERMANENT:

@@ -67,9 +67,9 @@ def take_back(queue: EmbedQueue, _clock: Clock, work: Running) -> None:
 
 
 def state(database: Database) -> list[Any]:
-    """Everything in the jobs database that a late message must not touch."""
+    """Everything in the jobs database that a late message must not touch: all but that it was counted as late."""
     found = database.read(
-        "CYPHER 5 MATCH (n) RETURN labels(n) AS labels, n {.*} AS node ORDER BY elementId(n)"
+        "CYPHER 5 MATCH (n) WHERE NOT n:EmbedCounts RETURN labels(n) AS labels, n {.*} AS node ORDER BY elementId(n)"
     )
     return [(row["labels"], row["node"]) for row in found]
 

@@ -49,7 +49,7 @@ NAMES = {
     statement(
         f"{folder}/{file.name.removesuffix('.cypher')}"
     ): f"{folder}/{file.name.removesuffix('.cypher')}"
-    for folder in ("jobs", "control", "health", "retention", "sweeps")
+    for folder in ("jobs", "control", "health", "retention", "sweeps", "counts")
     for file in files(cypher).joinpath(folder).iterdir()
     if file.name.endswith(".cypher")
 }
@@ -141,6 +141,7 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.fail(work.token, failures(work.jobs[:50], ErrorCategory.PERMANENT))
     queue.fail(work.token, failures(work.jobs[50:]))
     outlook.read(queue, queue.status())
+    queue.database.read(statement("health/dead_letters"), limit=COUNTED)
     explained(queue)
     queue.states_of(requests(10))
     queue.enqueue([request(n, priority=5) for n in fresh])
@@ -231,6 +232,8 @@ BOUNDED = [
     "jobs/history",
     "jobs/ahead",
     "jobs/outlook",
+    "counts/add",
+    "health/dead_letters",
     "retention/expired",
     "retention/remove",
 ]

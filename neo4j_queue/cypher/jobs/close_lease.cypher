@@ -3,15 +3,26 @@
 // no longer in hand.
 // parameters: token, settled (jobs that got a verdict or were given back), ended (of them, for good), final, outcome
 //             ('completed', 'released', 'lost'), requests and est_tokens (really sent; null = not known), inputs (sent) and saved (not sent),
-//             sent_ms_ago (since the last request was sent), worker_ttl_ms (a silent worker counts that long), now
+//             sent_ms_ago (since the last request was sent), worker_ttl_ms (a silent worker counts that long), node
+//             (where its counts are added), counts [{name, by}], tariff {provider, model}, now
 // rows:       token when the lease was ended by this call; troubled (failures of the provider are on record, so
 //             that a success is news); more_due (jobs are due and few leases wait)
-// locks:      the lease
+// locks:      the lease, then the node of its counts
+// The counts are added while the lease is open, so that a settlement which is repeated adds nothing.
 MATCH (l:EmbedLease {token: $token})
 SET l._lock = true
 WITH l, coalesce($now, datetime.realtime().epochMillis) AS now WHERE l.open = true
 SET l.left = l.left - $settled, l.ended = CASE WHEN $ended > 0 THEN coalesce(l.ended, 0) + $ended ELSE l.ended END,
   l.texts = CASE WHEN $final OR $settled > 0 THEN null ELSE l.texts END
+WITH l, now
+CALL () {
+  MERGE (m:EmbedHealth {name: $node})
+  ON CREATE SET m:EmbedCounts, m.provider = $tariff.provider, m.model = $tariff.model
+  SET m._lock = true
+  WITH m
+  UNWIND $counts AS count
+  SET m[count.name] = coalesce(m[count.name], 0) + count.by
+}
 WITH l, now WHERE $final OR l.left <= 0
 SET l.finished_at = now, l.outcome = $outcome, l.inputs = $inputs, l.saved = $saved, l.ended = coalesce(l.ended, 0),
   l.requested_at = CASE
