@@ -61,8 +61,8 @@ class HeldDatabase(Database):
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._session = self.driver().session(database=address.database)
-        self._held = self._session.begin_transaction()
+        self._own_session = self.driver().session(database=address.database)
+        self._held = self._own_session.begin_transaction()
 
     def transaction(
         self,
@@ -79,7 +79,7 @@ class HeldDatabase(Database):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._session.close()
+        self._own_session.close()
         self.close()
 
 

@@ -13,7 +13,7 @@ from neo4j.exceptions import Neo4jError
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory
-from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.queue import EmbedQueue, attempts
 from neo4j_queue.queue import embed_queue as queue_module
 from neo4j_queue.queue.locks import HEAL_MS
 from tests.queue.interleaving import Race, judged_before_lock, mutated, plant
@@ -120,7 +120,9 @@ def test_a_lease_that_a_heartbeat_extends_meanwhile_stays_open(
 def recover_jobs(queue: EmbedQueue) -> None:
     """The first transaction of a recovery."""
     text = queue_module.statement("jobs/recover_jobs")
-    queue.database.write(text, limit=10, max_crashes=3, unlocked=True, heal_ms=HEAL_MS, now=queue._clock())
+    noted = {"met": attempts.CRASH, "kept": attempts.KEPT}
+    now = queue._clock()
+    queue.database.write(text, limit=10, max_crashes=3, unlocked=True, heal_ms=HEAL_MS, now=now, **noted)
 
 
 def a_moment(clock: Clock, ms: int, act: Callable[[], T]) -> T:
