@@ -15,6 +15,7 @@ RESERVED_LABELS = frozenset(
             "EmbedWorker",
             "EmbedHealth",
             "EmbedCounts",
+            "EmbedSample",
             "EmbedArchive",
             "EmbedSweep",
             "EmbedCompleted",

@@ -8,6 +8,7 @@ from celery import Task
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.log import get_logger
+from neo4j_queue.queue import history
 from neo4j_queue.queue.budget import OTHER_SETTINGS
 from neo4j_queue.queue.leases import Lease, LeaseResult
 from tasks import broker, census, deployment, resources
@@ -65,7 +66,7 @@ def lease_batch(self: Task, beat: bool = False) -> dict[str, Any]:
 
 def _lease_all(owner: str, *, beat: bool) -> dict[str, Any]:
     ticks = resources.queue().ticks
-    ticks.note(beat=beat)
+    sample_due = ticks.note(beat=beat)
     result = _lease(owner)
     if result.reason == "no workers" and census.refresh():
         result = _lease(owner)
@@ -85,6 +86,8 @@ def _lease_all(owner: str, *, beat: bool) -> dict[str, Any]:
     }
     if leases:
         log.info("jobs_leased", **done)
+    if sample_due:
+        history.keep(resources.queue())
     next_ms = ticks.next_moment_ms()
     if next_ms is not None:
         resources.nudge().after(next_ms / 1000 + MARGIN_S)

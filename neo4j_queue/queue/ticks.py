@@ -20,6 +20,7 @@ SWEEPS = "sweep_{}_at"
 CLOCKS_TOLD = "clocks_told_at"
 FOREIGN_TOLD = "foreign_told_at"
 IMPOSSIBLE_TOLD = "impossible_told_at"
+SAMPLED = "sampled_at"
 
 # Beat asks for a lease transaction this often.
 TICK_MS = 1_000
@@ -30,6 +31,8 @@ OUTBOX_TICK_MS = 2_000
 MISSING_MS = 3_500
 # The note of a lease tick is renewed at most twice a tick, whatever the number of nudges.
 NOTE_EVERY_MS = TICK_MS // 2
+# How deep the queue is is written down once a minute: a day of it is 1,440 small nodes.
+SAMPLE_EVERY_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,16 @@ class Ticks:
         found = self._database.write(statement("ticks/take"), act=act, every_ms=every_ms, now=self._now())
         return bool(found)
 
-    def note(self, *, beat: bool) -> None:
-        """A lease task runs; `beat` sent it."""
-        self._database.write(statement("ticks/note"), beat=beat, every_ms=NOTE_EVERY_MS, now=self._now())
+    def note(self, *, beat: bool) -> bool:
+        """A lease task runs; `beat` sent it. True if a sample of the queue is due (`history.keep`)."""
+        found = self._database.write(
+            statement("ticks/note"),
+            beat=beat,
+            every_ms=NOTE_EVERY_MS,
+            sample_ms=SAMPLE_EVERY_MS,
+            now=self._now(),
+        )
+        return bool(found) and bool(found[0]["sample_due"])
 
     def now_ms(self) -> int:
         """The database's time."""
