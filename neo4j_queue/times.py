@@ -19,3 +19,17 @@ def iso(epoch_ms: int | None) -> str | None:
 def epoch_ms(value: Any) -> int | None:
     """A property as a time (epoch ms); None for what another program has left there."""
     return value if type(value) is int and 0 <= value < YEAR_10000_MS else None
+
+
+def duration(seconds: float | None) -> str | None:
+    """Seconds as people say it: `45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    if seconds is None:
+        return None
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

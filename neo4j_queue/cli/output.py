@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from neo4j_queue.times import duration as duration
 from neo4j_queue.times import iso as iso
 from neo4j_queue.wellformed import visible as visible
 
@@ -100,20 +101,6 @@ def shown(value: object) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """A number with its noun: `1 text`, `1,200 texts`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def duration(seconds: float | None) -> str | None:
-    """Seconds as people say it: `45 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
-    if seconds is None:
-        return None
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 @contextmanager

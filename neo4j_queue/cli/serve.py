@@ -1,4 +1,4 @@
-"""`serve`: health and metrics over HTTP."""
+"""`serve`: health, metrics and the page for people over HTTP."""
 
 import sys
 from contextlib import suppress
@@ -36,18 +36,23 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="Port; 0 = any free one. Default: HEALTH_PORT."),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A name under which browsers know it; may be given again."),
+    ] = None,
 ) -> None:
-    """Serve health and metrics over HTTP: /health, /livez, /readyz and /metrics.
+    """Serve health and metrics over HTTP, and a page for people: /health, /livez, /readyz, /metrics and /.
 
     /health is 200 when everything works, else 503 with the reasons; it answers within 3 seconds whatever is down. One
-    such process shows all workers. It starts whether the databases answer or not.
+    such process shows all workers. It starts whether the databases answer or not. On the page a person may act who
+    knows SERVE_TOKEN; without one it is read-only.
 
     Exit code 0 after Ctrl-C or SIGTERM, 75 when the port is in use.
 
     \b
     Examples:
       neo4j-queue serve
-      neo4j-queue serve --host 0.0.0.0 --port 3001
+      neo4j-queue serve --host 0.0.0.0 --port 3001 --allow-host queue.example
       curl -s localhost:3001/health | jq -r .state
     """
     from neo4j_queue import log
@@ -56,7 +61,8 @@ def serve(
     settings = session.load_settings()
     log.configure("serve", settings, style=session.options.style, quiet_libraries=not session.options.verbose)
     wanted = settings.health_port if port is None else port
-    place = Place(host or settings.health_host, wanted, own_pages=True)
+    names = frozenset(allow_host or ())
+    place = Place(host or settings.health_host, wanted, hosts=names, own_pages=True)
     with listen(place) as listener:
         address = place.url(listener.getsockname()[1])
         output.print_line(f"neo4j-queue: serving health and metrics on {address}", sys.stderr)
@@ -71,14 +77,20 @@ def _serve(settings: "Settings", place: "Place", listener: "socket") -> None:
     from neo4j_queue.errors import TemporarilyUnavailable
     from neo4j_queue.http import app, server
     from neo4j_queue.http.gate import Gate
+    from neo4j_queue.http.page.looks import Looks
+    from neo4j_queue.http.page.pages import Page
+    from neo4j_queue.http.page.sessions import Sessions
     from neo4j_queue.interruption import terminable
     from neo4j_queue.queue import EmbedQueue
 
     graph = Database(settings.graph_address(), retry_time_s=RETRY_TIME_S)
     queue = EmbedQueue(Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S), settings)
-    site = app.Site(Checkup(settings, queue, graph, Watched(settings.celery_broker_url, queue)))
+    checkup = Checkup(settings, queue, graph, Watched(settings.celery_broker_url, queue))
+    site = app.Site(checkup)
+    token = None if settings.serve_token is None else settings.serve_token.get_secret_value()
+    page = Page(Looks(checkup), site.report.get, site.coverage.last, Sessions(token), session.nudger())
     with suppress(KeyboardInterrupt), terminable():
-        anyio.run(server.serve, Gate(app.build(site), place), listener)
+        anyio.run(server.serve, Gate(app.build(site, page.routes()), place), listener)
     for database in (graph, queue.database):
         # A frozen one would keep the program from ending.
         with suppress(TemporarilyUnavailable):

@@ -17,13 +17,15 @@ from neo4j_queue.database import Database, the_row
 from neo4j_queue.jobs import Status
 from neo4j_queue.queue import listing
 from neo4j_queue.queue.clock import Clock, server_clock
-from neo4j_queue.queue.failed_jobs import ALL, Selection, failed_ids, stretches
+from neo4j_queue.queue.failed_jobs import ALL, END, Selection, failed_ids, stretches
 from neo4j_queue.queue.listing import Job
 from neo4j_queue.queue.retry_failed import Retried, retry
 from neo4j_queue.settings import Settings
 
 # Jobs that are read, or removed, at once: with their stacks some megabytes, and well under a second of locks.
 PAGE = 500
+# Dead letters that a person may look through at once, by whatever filter: some ten milliseconds.
+LATEST = 10_000
 # Words of one error that stand for its kind.
 EXAMPLE_CHARS = 200
 DAY = timedelta(days=1)
@@ -108,6 +110,18 @@ class DeadLetters:
             found = self.of(page)
             left = None if left is None else left - len(found)
             yield from found
+
+    def latest(self, selection: Selection, limit: int, among: int = LATEST) -> list[str]:
+        """The ids of those that are meant among the last `among` to fail, the last first: one look, bounded by that."""
+        found = self._database.read(
+            statement("jobs/failed_lately"),
+            **selection.parameters(),
+            after=selection.since or 0,
+            until=END if selection.until is None else selection.until,
+            among=among,
+            limit=limit,
+        )
+        return [row["id"] for row in found]
 
     def of(self, ids: Sequence[str]) -> list[Job]:
         """The jobs of these ids that are dead letters, in the order given."""

@@ -227,6 +227,7 @@ class Settings(BaseSettings):
     health_host: Identifier = "127.0.0.1"
     health_port: Annotated[int, BeforeValidator(whole(0, 65_535))] = 3001
     mcp_token: Annotated[SecretStr | None, BeforeValidator(bearer_token)] = None
+    serve_token: Annotated[SecretStr | None, BeforeValidator(bearer_token)] = None
 
     @classmethod
     def load(cls, role: Role, *, needs_retention: bool = False) -> Self:

@@ -147,6 +147,7 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.enqueue([request(n, priority=5) for n in fresh])
     queue.enqueue([request(n, priority=9) for n in fresh])
     queue.dead.find(Selection(category="PERMANENT"), LISTED)
+    queue.dead.latest(Selection(error_type="Other"), LISTED, among=COUNTED)
     queue.dead.stats()
     queue.dead.crossing()
     queue.retry_failed(limit=10)
@@ -221,6 +222,7 @@ BOUNDED = [
     "jobs/failed",
     "jobs/failed_until",
     "jobs/failed_since",
+    "jobs/failed_lately",
     "jobs/dead_letters",
     "jobs/dead_counts",
     "jobs/retry_failed",

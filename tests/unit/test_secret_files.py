@@ -9,7 +9,7 @@ from neo4j_queue.settings import Role, Settings
 from neo4j_queue.settings.secret_files import MOST_BYTES
 from neo4j_queue.settings.unknown_names import suspicious_names
 
-NAMES = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY", "MCP_TOKEN")
+NAMES = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY", "MCP_TOKEN", "SERVE_TOKEN")
 USERS = {"NEO4J_USERNAME": "neo4j", "EMBED_JOB_DATABASE_USERNAME": "neo4j"}
 SECRET = "a secret of $ome characters".replace(" ", "-")
 

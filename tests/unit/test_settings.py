@@ -138,11 +138,12 @@ WRONG: dict[str, list[str]] = {
     "HEALTH_HOST": NOT_A_NAME,
     "HEALTH_PORT": [*NOT_WHOLE, "65536"],
     "MCP_TOKEN": ["fifteen-letters", "sixteen letters and blanks", "sixteen-letters-\u00e9"],
+    "SERVE_TOKEN": ["fifteen-letters", "sixteen letters and blanks", "sixteen-letters-\u00e9"],
 }
 
 # The one setting without a default.
 REQUIRED = "EMBED_JOB_RETENTION_DAYS"
-SECRETS = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY", "MCP_TOKEN")
+SECRETS = ("NEO4J_PASSWORD", "EMBED_JOB_DATABASE_PASSWORD", "OPENAI_API_KEY", "MCP_TOKEN", "SERVE_TOKEN")
 
 
 @pytest.fixture(autouse=True)
