@@ -157,7 +157,7 @@ def shared_server(
         **CALM,
         "NEO4J_URI": f"bolt://127.0.0.1:{proxies.graph.port}",
         "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{proxies.jobs.port}",
-        "CELERY_BROKER_URL": f"redis://127.0.0.1:{proxies.redis.port}/0",
+        "CELERY_BROKER_URL": proxies.redis.on_the_way_to(services.redis.url),
     }
     with serving(environment, tmp_path_factory.mktemp("serve")) as server:
         yield server
