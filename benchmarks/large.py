@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Annotated
+from urllib.request import urlopen
 
 import typer
 from rich.console import Console
@@ -26,6 +27,7 @@ from benchmarks.stage import Say, Stage
 from neo4j_queue.checks.doctor import examine
 from neo4j_queue.errors import Neo4jQueueError
 from neo4j_queue.graph import EntityGraph
+from neo4j_queue.http.app import FRESH_S
 from neo4j_queue.interruption import terminable
 from neo4j_queue.jobs import JobRequest
 from neo4j_queue.local_services import LocalServices, ServicesConfig, free_ports
@@ -47,6 +49,9 @@ COMMANDS = 5
 # An index over ten million nodes is populated in some minutes.
 INDEXES_WITHIN_S = 1_800.0
 BOUND_MS = 300
+ANNOUNCED = "serving health and metrics on "
+# A look that takes longer is a failure.
+COMMAND_S = 30.0
 # A page cache that holds the indexes: an operator of ten million jobs gives the server more than the default.
 MEMORY = {"server.memory.pagecache.size": "3g"}
 
@@ -202,14 +207,38 @@ def _measure(stage: Stage) -> Figures:
             "enqueue of a page": enqueue,
         }
         figures = {what: _timed(act, TIMES) for what, act in acts.items()}
+    with _serving(stage) as url:
+        # Looks are shared for a second: each of these is a look of its own.
+        figures["GET /metrics"] = _timed(lambda: _get(f"{url}metrics"), TIMES, rest_s=FRESH_S + 0.1)
     for command in (["--version"], ["status", "--json"], ["health", "--json"], ["doctor"]):
         figures[f"neo4j-queue {command[0]}"] = _timed(_command(stage, command), COMMANDS)
     return figures
 
 
-def _timed(act: Callable[[], object], times: int) -> float:
+@contextmanager
+def _serving(stage: Stage) -> Iterator[str]:
+    """A `neo4j-queue serve`; its address."""
+    command = [sys.executable, "-m", "neo4j_queue.cli", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, env=stage.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            told = (line for line in process.stderr if ANNOUNCED in line)
+            yield next(told).partition(ANNOUNCED)[2].strip()
+        finally:
+            process.terminate()
+
+
+def _get(url: str) -> bytes:
+    with urlopen(url, timeout=COMMAND_S) as answer:
+        return bytes(answer.read())
+
+
+def _timed(act: Callable[[], object], times: int, rest_s: float = 0.0) -> float:
     taken = []
     for n in range(UNMEASURED + times):
+        time.sleep(rest_s)
         began = time.perf_counter()
         act()
         if n >= UNMEASURED:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.checks import fingerprint, in_force
-from neo4j_queue.checks.observed import broker_away, observed
+from neo4j_queue.checks.observed import STANDSTILL_S, broker_away, observed
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
@@ -55,7 +55,7 @@ class Broker(Protocol):
 class JobsFacts:
     """What the jobs database tells. `unwritable`: why it takes no writes; `displaced`: every worker runs with other
     settings than those in force; `dead_letters`: of what the latest failed, the commonest first; `problems`: what its
-    schema lacks."""
+    schema lacks; `jobs_end`: some ended lately."""
 
     window: Health
     status: QueueStatus
@@ -64,6 +64,7 @@ class JobsFacts:
     ages: Ages
     dead_letters: dict[str, int]
     problems: Sequence[str] = ()
+    jobs_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,7 @@ def read(queue: EmbedQueue, status: QueueStatus | None = None, *, write: bool = 
         queue.ticks.ages(),
         {row["pattern"]: row["jobs"] for row in latest},
         check_jobs(queue.database).problems,
+        queue.ended_within(round(STANDSTILL_S * 1000)),
     )
 
 
@@ -248,6 +250,7 @@ def judge_jobs(
         missing=missing,
         unwritable=facts.unwritable,
         tick_ms=facts.ages.beat_ms,
+        jobs_end=facts.jobs_end,
     )
     return found.with_causes(Reason(Code.JOBS_SCHEMA, line) for line in facts.problems)
 

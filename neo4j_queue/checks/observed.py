@@ -30,11 +30,13 @@ def observed(
     missing: Sequence[Reason] | None = None,
     unwritable: str | None = None,
     tick_ms: int | None = None,
+    jobs_end: bool = False,
 ) -> Health:
     """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
     disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
     due jobs that wait while no vector is made (`success_s_ago` None = never). `missing`: who is; None = not asked.
     `unwritable`: why the jobs database takes no writes. `tick_ms`: since a lease tick of beat was run; None = never.
+    `jobs_end`: some ended in the last `STANDSTILL_S`, with a vector or without.
 
     A queue without jobs needs no worker. The stored state, whose changes are logged, is not touched by this.
     """
@@ -57,7 +59,8 @@ def observed(
     if unwritable is not None:
         sentence = f"the jobs database takes no writes, so nothing is queued or leased: {unwritable}"
         causes.append(Reason(Code.JOBS_DATABASE_READ_ONLY, sentence, HealthState.CRITICAL))
-    quiet = success_s_ago is None or success_s_ago > STANDSTILL_S
+    # A vector that is copied, or that was there, is no verdict, and progress all the same.
+    quiet = not jobs_end and (success_s_ago is None or success_s_ago > STANDSTILL_S)
     if not (causes or found.causes) and oldest_due_s is not None and oldest_due_s > STANDSTILL_S and quiet:
         sentence = (
             f"jobs have been due for {timedelta(seconds=round(oldest_due_s))}, and no vector was made in the last "

@@ -394,6 +394,11 @@ class EmbedQueue:
             return explain(error)
         return None
 
+    def ended_within(self, lately_ms: int) -> bool:
+        """True if a batch ended jobs within so many ms, in whatever way."""
+        found = self.database.read(statement("health/ended_lately"), lately_ms=lately_ms, now=self._clock())
+        return bool(the_row(found)["found"])
+
     def health(self) -> health.Health:
         """See `health.read`."""
         return health.read(self.database, self._clock())

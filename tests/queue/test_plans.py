@@ -142,6 +142,7 @@ def work_through(queue: EmbedQueue, clock: Clock, depth: int) -> None:
     queue.fail(work.token, failures(work.jobs[50:]))
     outlook.read(queue, queue.status())
     queue.database.read(statement("health/dead_letters"), limit=COUNTED)
+    queue.ended_within(600_000)
     explained(queue)
     queue.states_of(requests(10))
     queue.enqueue([request(n, priority=5) for n in fresh])
@@ -236,6 +237,7 @@ BOUNDED = [
     "jobs/outlook",
     "counts/add",
     "health/dead_letters",
+    "health/ended_lately",
     "retention/expired",
     "retention/remove",
 ]

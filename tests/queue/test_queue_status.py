@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 from neo4j_queue.database import Database
 from neo4j_queue.errors import ErrorCategory, FaultKind
-from neo4j_queue.jobs import Status
+from neo4j_queue.jobs import Outcome, Status
 from neo4j_queue.queue import EmbedQueue, counts, health
 from neo4j_queue.queue.health import HealthState
-from neo4j_queue.queue.leases import QueueStatus, Silent, Worker
+from neo4j_queue.queue.leases import Completion, QueueStatus, Silent, Worker
 from neo4j_queue.queue.ticks import HEARTBEAT
 from neo4j_queue.schema.jobs import migrate_jobs
 from neo4j_queue.settings import Settings
@@ -456,3 +456,19 @@ def test_the_leases_of_a_worker_are_those_that_it_runs_now(queue: EmbedQueue) ->
     assert [(worker.name, worker.leases) for worker in queue.status().workers] == [("w1", 1), ("w2", 0)]
     queue.complete(work.token, work.ids)
     assert [worker.leases for worker in queue.status().workers] == [0, 0]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ALREADY_CURRENT, Outcome.SUPERSEDED])
+def test_jobs_that_end_without_a_vector_are_progress(
+    queue: EmbedQueue, clock: Clock, outcome: Outcome
+) -> None:
+    """A queue that drains by copies, or after a restore, does not stand still. Fails when `last_success_at` alone is
+    looked at."""
+    queue.enqueue(requests(2))
+    work = running(queue)
+    assert not queue.ended_within(600_000)
+    queue.complete(work.token, [Completion(each, outcome) for each in work.ids])
+    assert queue.health().last_success_at is None
+    assert queue.ended_within(600_000)
+    clock.advance(600_001)
+    assert not queue.ended_within(600_000)

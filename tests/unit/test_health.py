@@ -137,6 +137,7 @@ def test_a_rate_limit_that_does_not_pass_is_no_health(rounds: int, state: str) -
             "jobs have been due for 0:10:01, and no vector was made in the last 10 minutes",
         ),
         ({"oldest_due_s": 601.0, "success_s_ago": 599.0}, None),
+        ({"oldest_due_s": 601.0, "jobs_end": True}, None),
         ({"oldest_due_s": 86_400.0, "success_s_ago": 1.0}, None),
         ({"oldest_due_s": 599.0, "success_s_ago": 86_400.0}, None),
     ],
