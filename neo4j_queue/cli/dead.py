@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neo4j_queue.cli import attempts, output, replay, selection, session
-from neo4j_queue.cli.jobs import LIST_MAX, readable
+from neo4j_queue.cli.jobs import LIST_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,15 +115,34 @@ def show(
         output.print_json(answer[0] if found[0]["id"] == name else answer)
         return
     for job in found:
-        became = texts.get(job["id"])
-        facts = {**readable(job), "text": str(became or "not known: the graph does not answer")}
-        stack = facts.pop("error_stack", None)
-        output.print_facts("", facts | ({"error_stack": stack} if stack else {}))
-        attempts.tell(attempts.TITLE, job.get("history", ()))
-        if text and became is not None and became.text is not None:
-            print()
-            output.print_facts("Text", {"": output.in_lines(became.text)})
-        print(f"\nneo4j-queue dead replay {job['id']}")
+        _tell(job, texts.get(job["id"]), text=text)
+
+
+def _tell(job: "Mapping[str, Any]", became: "DeadText | None", *, text: bool) -> None:
+    status = job.get("error_status")
+    kind = [job.get("error_category"), job.get("error_type"), f"HTTP {status}" if status else None]
+    crashes = f", {job['crashes']} lost workers" if job.get("crashes") else ""
+    facts = {
+        "entity": job["entity_uid"],
+        "job": job["id"],
+        "failed at": output.iso(job["processed_at"]),
+        "reason": job.get("failure_reason"),
+        "error": job.get("error"),
+        "of": " ".join(str(part) for part in kind if part),
+        "attempts": f"{job.get('attempts', 0)} of {job.get('max_attempts', '?')}{crashes}",
+        "worker": job.get("worker"),
+        "created": output.iso(job["created_at"]),
+        "model": job["model"],
+        "text": str(became or "not known: the graph does not answer"),
+    }
+    output.print_facts("", facts)
+    attempts.tell(attempts.TITLE, job.get("history", ()))
+    if text and became is not None and became.text is not None:
+        print()
+        output.print_facts("Text", {"": output.in_lines(became.text)})
+    print(f"\nAgain: neo4j-queue dead replay {job['id']}")
+    if job.get("error_stack"):
+        print(f"Stack: neo4j-queue jobs show {job['id']}")
 
 
 def _texts(both: session.Both, jobs: "list[dict[str, Any]]") -> "dict[str, DeadText]":

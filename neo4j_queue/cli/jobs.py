@@ -116,7 +116,7 @@ def show(
     if json:
         output.print_json(job)
     else:
-        output.print_facts("", readable(job))
+        output.print_facts("", _readable(job))
         attempts.tell(attempts.TITLE, job.get("history", ()))
 
 
@@ -125,7 +125,7 @@ def _plain(word: StrEnum | None) -> str | None:
     return None if word is None else word.value
 
 
-def readable(job: "Mapping[str, Any]") -> dict[str, Any]:
+def _readable(job: "Mapping[str, Any]") -> dict[str, Any]:
     """The job for people: times in ISO 8601, the long stack last."""
     own = [name for name in job if name != "history"]
     names = sorted(own, key=lambda name: (name == "error_stack", name != "id", name))

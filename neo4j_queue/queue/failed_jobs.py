@@ -13,6 +13,8 @@ from neo4j_queue.errors.provider_words import NO_MONEY_STORED
 
 # Failed jobs that one statement looks at, however few of them are wanted: some ten milliseconds.
 STEPS = 5_000
+# Who looks from the newest wants a few as a rule: the first step is a short one, and each is four times the one before.
+FIRST_STEPS = 100
 # After every time that a server's clock can show.
 END = 2**62
 
@@ -50,14 +52,18 @@ ALL = Selection()
 def stretches(
     database: Database, selection: Selection, *, newest_first: bool = False
 ) -> Iterator[tuple[int, int]]:
-    """Stretches of time (from, until; both included) with about `STEPS` failed jobs each.
+    """Stretches of time (from, until; both included) with about `STEPS` failed jobs each, the first ones of the newest
+    with fewer.
 
     Each failed job is in one of them, also where the filter matches late: those of one moment are never parted.
     """
     first, last = selection.since or 0, END if selection.until is None else selection.until
+    steps = FIRST_STEPS
     while first <= last:
         if newest_first:
-            found = database.read(statement("jobs/failed_since"), before=last, skip=STEPS - 1)
+            skip = min(steps, STEPS) - 1
+            steps *= 4
+            found = database.read(statement("jobs/failed_since"), before=last, skip=skip)
             since = max(first, found[0]["since"]) if found else first
             yield since, last
             last = since - 1
