@@ -60,9 +60,12 @@ class Address:
 class Database:
     """Runs statements on one database; opens nothing before the first one."""
 
-    def __init__(self, address: Address, *, retry_time_s: float = RETRY_TIME_S) -> None:
+    def __init__(
+        self, address: Address, *, retry_time_s: float = RETRY_TIME_S, acquire_s: float = ACQUIRE_TIMEOUT_S
+    ) -> None:
         self.address = address
         self._retry_time_s = retry_time_s
+        self._acquire_s = acquire_s
         self._lock = threading.Lock()
         self._driver: Driver | None = None
         self._pid = -1
@@ -93,7 +96,7 @@ class Database:
             auth=auth,
             client_certificate=None if shown is None else ClientCertificate(shown),
             connection_timeout=CONNECT_TIMEOUT_S,
-            connection_acquisition_timeout=ACQUIRE_TIMEOUT_S,
+            connection_acquisition_timeout=self._acquire_s,
             max_transaction_retry_time=self._retry_time_s,
             initial_retry_delay=RETRY_EVERY_S,
             retry_delay_multiplier=1.0,

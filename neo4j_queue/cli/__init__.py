@@ -81,6 +81,7 @@ def _explained(error: Exception) -> int:
     """Prints what went wrong, one line per problem; returns the exit code."""
     from neo4j_queue.checks.boot import missing_database
     from neo4j_queue.checks.defaults import without_env_file
+    from neo4j_queue.checks.unreachable import unreachable_database
     from neo4j_queue.errors import FaultKind, Neo4jQueueError, SettingsError, classify
     from neo4j_queue.errors.explain import exit_code_of, explain
     from neo4j_queue.settings import Settings
@@ -92,6 +93,8 @@ def _explained(error: Exception) -> int:
         lines = [str(error)]
     elif (line := missing_database(error, Settings.lenient())) is not None:
         lines = [line]
+    elif (line := unreachable_database(error, Settings.lenient())) is not None:
+        lines = [f"{line} (`neo4j-queue doctor` looks at every part)"]
     elif classify(error).kind is FaultKind.UNKNOWN:
         lines = [f"unexpected {type(error).__name__}: {explain(error)} (run it with --debug to see where)"]
     else:

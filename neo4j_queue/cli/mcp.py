@@ -101,8 +101,8 @@ def _open_backend(settings: "Settings") -> "Backend":
     from tasks.client import graph_of
 
     nudge = session.nudger()
-    database = Database(settings.graph_address(), retry_time_s=session.RETRY_TIME_S)
-    queue = EmbedQueue(Database(settings.jobs_address(), retry_time_s=session.RETRY_TIME_S), settings)
+    database = session.open_database(settings.graph_address())
+    queue = EmbedQueue(session.open_database(settings.jobs_address()), settings)
     graph = graph_of(settings, database, queue, nudge)
     asked = status.Asked(settings.celery_broker_url, queue)
     broker = Broker(nudge, asked.trouble, asked.missing)

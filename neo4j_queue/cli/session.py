@@ -11,7 +11,7 @@ import typer
 from neo4j_queue.cli import driver, output
 
 if TYPE_CHECKING:
-    from neo4j_queue.database import Database
+    from neo4j_queue.database import Address, Database
     from neo4j_queue.graph import EntityGraph
     from neo4j_queue.queue import EmbedQueue
     from neo4j_queue.queue.leases import Worker
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Seconds of retries after a transient error: a person waits.
 RETRY_TIME_S = 3.0
+# A database that takes connections and says nothing: tried twice, since the driver repeats what failed.
+ACQUIRE_S = 5.0
 # A frozen database keeps its socket open and silent; the driver would wait for minutes.
 ANSWER_WITHIN_S = 20.0
 # Seconds to ask for the id of the graph: it only makes a warning more exact.
@@ -59,14 +61,19 @@ def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) 
     return settings
 
 
+def open_database(address: "Address") -> "Database":
+    """A database that gives up while a person still waits."""
+    from neo4j_queue.database import Database
+
+    return Database(address, retry_time_s=RETRY_TIME_S, acquire_s=ACQUIRE_S)
+
+
 @contextmanager
 def open_databases(settings: "Settings") -> Iterator[tuple["Database", "Database"]]:
     """Graph and jobs database."""
-    from neo4j_queue.database import Database
-
     with (
-        Database(settings.graph_address(), retry_time_s=RETRY_TIME_S) as graph,
-        Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S) as jobs,
+        open_database(settings.graph_address()) as graph,
+        open_database(settings.jobs_address()) as jobs,
     ):
         yield graph, jobs
 
@@ -75,10 +82,8 @@ def open_databases(settings: "Settings") -> Iterator[tuple["Database", "Database
 def open_jobs() -> Iterator[tuple["Database", "Settings"]]:
     """The jobs database alone."""
     driver.load()
-    from neo4j_queue.database import Database
-
     settings = load_settings()
-    with Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S) as jobs:
+    with open_database(settings.jobs_address()) as jobs:
         yield jobs, settings
 
 
@@ -86,11 +91,10 @@ def open_jobs() -> Iterator[tuple["Database", "Settings"]]:
 def open_queue(*, needs_retention: bool = False) -> Iterator["EmbedQueue"]:
     """The queue, for commands that need no graph."""
     driver.load()
-    from neo4j_queue.database import Database
     from neo4j_queue.queue import EmbedQueue
 
     settings = load_settings(needs_retention=needs_retention)
-    with EmbedQueue(Database(settings.jobs_address(), retry_time_s=RETRY_TIME_S), settings) as queue:
+    with EmbedQueue(open_database(settings.jobs_address()), settings) as queue:
         refuse_old_schema(queue.database)
         yield queue
 

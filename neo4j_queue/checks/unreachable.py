@@ -1,0 +1,40 @@
+"""Which database an error of the driver is about: the driver names a port, people know settings."""
+
+from urllib.parse import urlsplit
+
+from neo4j.exceptions import ServiceUnavailable, SessionExpired
+
+from neo4j_queue.errors.explain import explain
+from neo4j_queue.settings import Settings
+
+BOLT_PORT = 7687
+# What the driver says of a server that takes connections and says nothing: it is frozen, or starved of its processor.
+SILENT = ("handshake", "timed out", "deadline")
+
+
+def unreachable_database(error: Exception, settings: Settings) -> str | None:
+    """One line that names the database that cannot be reached, its variable and its address; None for other errors."""
+    if not isinstance(error, ServiceUnavailable | SessionExpired):
+        return None
+    said = explain(error)
+    named = {
+        "the jobs database (EMBED_JOB_DATABASE_URI": settings.embed_job_database_uri,
+        "the graph (NEO4J_URI": settings.neo4j_uri,
+    }
+    found = [f"{name}={uri})" for name, uri in named.items() if _place(uri) in said]
+    return f"{found[0]} {_why(said)}" if found else None
+
+
+def _place(uri: str) -> str:
+    """Host and port as the driver writes them."""
+    parts = urlsplit(uri)
+    return f"{parts.hostname}:{parts.port or BOLT_PORT}"
+
+
+def _why(said: str) -> str:
+    lower = said.lower()
+    if "refused" in lower:
+        return "refuses connections: no server runs there"
+    if any(word in lower for word in SILENT):
+        return "takes connections and does not answer: it is frozen, or the machine too busy"
+    return f"cannot be reached: {said}"
