@@ -3,7 +3,8 @@
 Every line has `timestamp` (UTC, ISO 8601), `level`, `event` and `worker_id`. Our own events go through
 structlog straight to the file descriptor: a worker writes thousands a second, and a line costs some 10
 microseconds. Records of other libraries (celery, kombu, neo4j, openai) come through a handler on the root
-logger and leave in the same shape, with `logger` added. No line carries a password or a key of the settings.
+logger and leave as the event `library_message`, with `message` and `logger`. No line carries a password or a key
+of the settings.
 """
 
 import json
@@ -45,6 +46,10 @@ CHATTY = (
     *("neo4j", "openai", "httpx", "httpx2", "httpcore", "kombu", "amqp", "redis", "asyncio", "urllib3"),
     *("mcp", "uvicorn", "sse_starlette"),
 )
+# The driver reports every retry: five a second for each slot, while a database is away.
+REPEATED_AFTER_S = 30.0
+# Of warnings. Most have a template; one that is put together by its library is a kind of its own each time.
+KINDS_KEPT = 1_000
 LEVEL_OF_METHOD = {"warn": "warning", "exception": "error", "fatal": "critical"}
 
 
@@ -190,19 +195,52 @@ class _Stderr:
 _screens: list[Callable[[logging.LogRecord], bool]] = []
 
 
+class _Repeats:
+    """Warnings of libraries that come again and again, such as a retry of the driver: one of a kind is written, and
+    those that follow within half a minute are counted."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # By kind: when one was written, and how many were left out since. Written anew by whichever thread comes last:
+        # a line too much or a count too low is all that a race can do.
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def left_out(self, record: logging.LogRecord) -> int | None:
+        """How many of its kind were left out before this one; None: leave it out as well."""
+        if record.levelno != logging.WARNING or record.exc_info:
+            return 0
+        kind, now = (record.name, str(record.msg)), self._clock()
+        written, count = self._seen.get(kind, (-REPEATED_AFTER_S, 0))
+        if now - written < REPEATED_AFTER_S:
+            self._seen[kind] = (written, count + 1)
+            return None
+        if len(self._seen) >= KINDS_KEPT:
+            self._seen.clear()
+        self._seen[kind] = (now, 0)
+        return count
+
+
+_repeats = _Repeats()
+
+
 class _ForeignHandler(logging.Handler):
     """Turns a record of the standard library into the same line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not all(is_worth_a_line(record) for is_worth_a_line in _screens):
             return
+        left_out = _repeats.left_out(record)
+        if left_out is None:
+            return
         try:
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):  # arguments that do not fit the message
             message = str(record.msg)
-        event: EventDict = {"event": message, "logger": record.name, "exc_info": record.exc_info}
-        if not record.exc_info:
-            del event["exc_info"]
+        event: EventDict = {"event": "library_message", "message": message, "logger": record.name}
+        if left_out:
+            event["left_out"] = left_out
+        if record.exc_info:
+            event["exc_info"] = record.exc_info
         _write(_sink.render(record.levelname.lower(), event))
 
 

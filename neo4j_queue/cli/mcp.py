@@ -95,7 +95,6 @@ def _settings() -> "Settings":
 
 def _open_backend(settings: "Settings") -> "Backend":
     """Opens no connection: the first call of a tool does."""
-    from neo4j_queue.database import Database
     from neo4j_queue.mcp_server.backend import Backend, Broker
     from neo4j_queue.queue import EmbedQueue
     from tasks.client import graph_of

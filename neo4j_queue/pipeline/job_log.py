@@ -190,7 +190,9 @@ class JobLog:
         used: RateUsed | None,
     ) -> None:
         job, fault = failed.failure.job, failed.failure.fault
-        log.error(
+        # One that is tried again needs nobody yet.
+        tell = log.error if failed.retry_at is None else log.warning
+        tell(
             "embedding_job_failed",
             job_id=job.id,
             entity_name=job.entity_uid,

@@ -1,5 +1,6 @@
 """E3, as far as it needs no services: every line is JSON with the fields of the contract, and no secret leaves."""
 
+import ast
 import json
 import os
 import re
@@ -8,9 +9,14 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+LEVELS = {"debug", "info", "warning", "error", "critical"}
 
 PRELUDE = """
 import logging, os, sys, threading, warnings
@@ -83,8 +89,9 @@ def test_records_of_other_libraries_become_the_same_lines() -> None:
         warnings.warn("old call")
         """
     )
-    assert [line["event"].splitlines()[0] for line in lines[:2]] == ["Task t1 received", "wrong %d arguments"]
-    assert "old call" in lines[2]["event"]
+    assert {line["event"] for line in lines} == {"library_message"}
+    assert [line["message"] for line in lines[:2]] == ["Task t1 received", "wrong %d arguments"]
+    assert "old call" in lines[2]["message"]
     assert [line["logger"] for line in lines] == ["celery.worker", "anything", "py.warnings"]
 
 
@@ -97,8 +104,62 @@ def test_libraries_that_log_each_message_are_quiet_even_at_debug() -> None:
         """,
         log_level="DEBUG",
     )
-    assert {line["event"] for line in lines} == {"worth knowing"}
-    assert len(lines) == 4
+    assert [line["message"] for line in lines] == ["worth knowing"] * 4
+
+
+def test_a_warning_that_a_library_repeats_is_counted() -> None:
+    """The driver warns of each retry: 375 lines in 75 s of a jobs database that was away, from one worker."""
+    lines = lines_of(
+        """
+        from neo4j_queue import log as ours
+        now = [0.0]
+        ours._repeats._clock = lambda: now[0]
+        driver = logging.getLogger("neo4j.session")
+        for second in range(70):
+            now[0] = float(second)
+            driver.warning("retried in %ss", second)
+            driver.error("of another level")
+        driver.warning("of another kind")
+        """
+    )
+    warned = [line for line in lines if line["level"] == "warning"]
+    assert [(line["message"], line.get("left_out")) for line in warned] == [
+        ("retried in 0s", None),
+        ("retried in 30s", 29),
+        ("retried in 60s", 29),
+        ("of another kind", None),
+    ]
+    assert len(lines) == len(warned) + 70
+
+
+EVENT = re.compile(r"`([a-z_]+)`")
+
+
+def test_every_event_is_in_the_table_with_its_levels() -> None:
+    """Of what is written in the source: `log.warning("name", ...)`."""
+    table: dict[str, set[str]] = {}
+    for row in (REPOSITORY / "docs" / "reference" / "log-events.md").read_text().splitlines():
+        cells = row.split("|")
+        if len(cells) > 4:
+            for event in EVENT.findall(cells[1]):
+                table[event] = {word.strip() for word in cells[2].split(",")}
+    missing = {
+        (event, level)
+        for package in ("neo4j_queue", "tasks")
+        for path in (REPOSITORY / package).rglob("*.py")
+        for event, level in _events_of(path)
+        if level not in table.get(event, set())
+    }
+    assert not missing
+
+
+def _events_of(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=level), args=[ast.Constant(value=str(event)), *_]) if (
+                level in LEVELS and EVENT.fullmatch(f"`{event}`")
+            ):
+                yield event, level
 
 
 def test_an_exception_becomes_error_and_a_bounded_stack_in_the_same_line() -> None:
