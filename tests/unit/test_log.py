@@ -157,7 +157,7 @@ def _events_of(path: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(func=ast.Attribute(attr=level), args=[ast.Constant(value=str(event)), *_]) if (
-                level in LEVELS and EVENT.fullmatch(f"`{event}`")
+                level in LEVELS and re.fullmatch("[a-z]+(_[a-z]+)+", event)
             ):
                 yield event, level
 
