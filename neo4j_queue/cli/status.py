@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BAD = 1
 TEMPORARY = 75
+# Of a wait: a month. Infinity is a number too, and no clock can be told to wait for it.
+TIMEOUT_MAX_S = 30 * 86_400
 # Less than the timeout of a probe that asks for the health; a healthy broker answers in milliseconds.
 BROKER_WITHIN_S = 5.0
 
@@ -35,7 +37,8 @@ def status(
         bool, typer.Option("--wait", help="Wait until no job is left that has not ended.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="With --wait: at most so long.")
+        float | None,
+        typer.Option(min=0, max=TIMEOUT_MAX_S, metavar="SECONDS", help="With --wait: at most so long."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The answer as JSON.")] = False,
 ) -> None:

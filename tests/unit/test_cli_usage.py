@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.models import ParameterInfo
 
-from neo4j_queue.cli import app
+from neo4j_queue.cli import app, selection
 from neo4j_queue.cli import embed as embed_commands
 from neo4j_queue.cli import jobs as jobs_commands
 from neo4j_queue.errors import ErrorCategory
@@ -187,9 +187,9 @@ def test_the_bounds_of_repair_are_those_of_its_task() -> None:
 
 def test_the_words_of_the_options_are_those_of_the_queue() -> None:
     assert [*jobs_commands.JobStatus] == [*Status]
-    assert [*jobs_commands.Category] == [*ErrorCategory]
-    assert [*jobs_commands.Reason] == [*FailureReason]
-    assert (jobs_commands.HTTP_MIN, jobs_commands.HTTP_MAX) == (arguments.HTTP_MIN, arguments.HTTP_MAX)
+    assert [*selection.Category] == [*ErrorCategory]
+    assert [*selection.Reason] == [*FailureReason]
+    assert (selection.HTTP_MIN, selection.HTTP_MAX) == (arguments.HTTP_MIN, arguments.HTTP_MAX)
 
 
 @pytest.mark.parametrize("verbose", [False, True])
