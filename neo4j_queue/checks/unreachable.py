@@ -1,5 +1,6 @@
 """Which database an error of the driver is about: the driver names a port, people know settings."""
 
+import re
 from urllib.parse import urlsplit
 
 from neo4j.exceptions import ServiceUnavailable, SessionExpired
@@ -21,7 +22,9 @@ def unreachable_database(error: Exception, settings: Settings) -> str | None:
         "the jobs database (EMBED_JOB_DATABASE_URI": settings.embed_job_database_uri,
         "the graph (NEO4J_URI": settings.neo4j_uri,
     }
-    found = [f"{name}={uri})" for name, uri in named.items() if _place(uri) in said]
+    # With what ends it: 7687 is the beginning of 76870.
+    places = set(re.findall(r"[\w.:\[\]-]+:\d+", said))
+    found = [f"{name}={uri})" for name, uri in named.items() if _place(uri) in places]
     return f"{found[0]} {_why(said)}" if found else None
 
 
