@@ -40,6 +40,7 @@ def acting_server(
         "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{proxies.jobs.port}",
         "CELERY_BROKER_URL": f"redis://127.0.0.1:{proxies.redis.port}/0",
         "SERVE_TOKEN": TOKEN,
+        "EMBEDDING_RATE_LIMIT_TOKENS": "60",
     }
     with serving(environment, tmp_path_factory.mktemp("page")) as server:
         yield server
@@ -113,7 +114,7 @@ def test_a_healthy_backlog_tells_depth_rate_end_and_workers(scene: Scene, browse
     assert figures["Processing"] == "20"
     assert figures["Completed"] == "60"
     assert re.search(r"Done at ?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", page.words), page.words
-    assert "60.0 vectors a minute" in page.words
+    assert "60 vectors a minute" in page.words
     assert "embed@host-1" in page.words
     assert "0 of 4 slots at work" in page.words
     lines = [found["points"] for tag, found in page.elements if tag == "polyline"]
@@ -158,7 +159,7 @@ def test_dead_letters_of_a_kind_are_replayed_within_the_limit(scene: Scene, sign
     scenes.dead_letters(scene.queue, ["other"], error_type="RateLimitError", status=429)
     again()
     page = signed_in.get("/dead?type=BadRequestError")
-    assert "5 of this kind" in page.words
+    assert "5 dead letters of this kind" in page.words
     assert "RateLimitError" not in page.words.partition("of this kind")[2]
     form = page.form("Replay the latest")
     assert signed_in.send(form, most="2").status_code == 400, "the box was not ticked"

@@ -72,6 +72,7 @@ class Page:
             depths=known,
             missing=depths if isinstance(depths, Missing) else None,
             charts=_charts(known, report.facts.status.now if report.facts else 0, hours),
+            rate=_rate(known, report.facts.status.now if report.facts else 0),
             hours=hours,
             all_hours=HOURS,
             coverage=coverage,
@@ -259,6 +260,12 @@ def _charts(depths: Depths | None, now: int, hours: int) -> list[Chart]:
         chart("Depth", "jobs", [(each.at, each.waiting) for each in samples], now, hours),
         chart("Rate", "vectors a minute", history.rates(samples), now, hours),
     ]
+
+
+def _rate(depths: Depths | None, now: int) -> float | None:
+    """Vectors a minute lately; None = not known."""
+    known = history.rates(depths.samples)[-1:] if depths is not None else []
+    return next((rate for at, rate in known if now - at <= history.GAP_MS), None)
 
 
 def _hours(request: Request) -> int:

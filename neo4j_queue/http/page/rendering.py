@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from neo4j_queue.times import duration, iso
@@ -18,6 +18,11 @@ from neo4j_queue.wellformed import visible
 _UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 # A key or a message may be as long as a book; the beginning names it.
 SHOWN_CHARS = 400
+# A reason with the advice at its end.
+SENTENCE_CHARS = 1_000
+# Of a rate below, the digit behind the point is worth reading.
+EXACT_BELOW = 10
+_TYPED = re.compile("`([^`]+)`")
 
 # Scripts, styles and forms of this server alone, nothing inline, and in no frame. The referrer is kept from others, but
 # not from this server: without it browsers hide the origin of a form too.
@@ -59,11 +64,16 @@ def data(value: object, most: int = SHOWN_CHARS) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", visible(cut))
 
 
+def sentence(text: object) -> Markup:
+    """A sentence of ours, which may quote data: what stands between back-ticks looks like what one types."""
+    return Markup(_TYPED.sub(r"<code>\1</code>", str(escape(data(text, SENTENCE_CHARS)))))
+
+
 def number(value: float | None) -> str:
     """A number with separators; a dash for what is not known."""
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,.1f}" if isinstance(value, float) and value < EXACT_BELOW else f"{value:,.0f}"
 
 
 def when(epoch_ms: int | None) -> str:
@@ -100,9 +110,8 @@ def _templates() -> Environment:
         loader=PackageLoader(__package__ or "", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(data=data, number=number, when=when, duration=duration)
+    made.filters.update(data=data, sentence=sentence, number=number, when=when, duration=duration)
     made.globals.update(time_tag=time_tag, query=query)
     return made
