@@ -104,6 +104,27 @@ def test_export_is_a_line_of_json_for_each_without_texts_and_vectors(failed: Wor
     assert "embedding" not in json.dumps(with_text)
 
 
+def test_a_reader_that_has_enough_ends_an_export_without_a_word(failed: World, tmp_path: Path) -> None:
+    """And a name that a terminal would obey is only a name."""
+    fail(failed, REFUSED, "red \x1b[31m")
+    command = f"{sys.executable} -m neo4j_queue.cli dead"
+    environment = {**failed.environment, "PYTHONPATH": str(ROOT)}
+    for line in (f"{command} export | head -n 1", f"{command} list", f"{command} show 'red \x1b[31m'"):
+        done = subprocess.run(
+            line,
+            shell=True,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stderr == ""
+        assert "red" in done.stdout
+        assert "\x1b" not in done.stdout
+
+
 def test_a_named_one_is_replayed_at_once_and_many_only_with_yes(failed: World, run: Run) -> None:
     assert run("dead", "replay", "a", "--json") == {"retried": 1, "left": 0}
     said = run("dead", "replay", "--status", "400", code=USAGE, both=True)

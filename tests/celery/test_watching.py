@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from neo4j.exceptions import ServiceUnavailable
 
 from neo4j_queue.cli import wait
 from neo4j_queue.local_services import LocalServices
+from neo4j_queue.queue.leases import QueueStatus
 from tests.celery.conftest import Run, World
 from tests.celery_processes import ROOT
 
@@ -91,6 +93,26 @@ def test_wait_waits_for_a_pause_that_has_an_end(world: World, monkeypatch: pytes
             world.queue.complete(lease.token, lease.job_ids)
 
     assert wait.Wait(world.queue, list, sleep=sleep).until_drained() is None
+
+
+def test_wait_outlives_a_restart_of_the_jobs_database_but_not_an_outage(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails without the `except` in `Wait._look`: a restart in the night would end a deployment."""
+    status = world.queue.status
+    away = iter(range(3))
+
+    def looked() -> QueueStatus:
+        if next(away, None) is not None:
+            raise ServiceUnavailable("restarting")
+        return status()
+
+    monkeypatch.setattr(world.queue, "status", looked)
+    assert wait.Wait(world.queue, list, sleep=lambda _: None).until_drained() is None
+    away = iter(range(1_000))
+    seconds = iter(range(0, 100_000, 20))
+    with pytest.raises(ServiceUnavailable):
+        wait.Wait(world.queue, list, monotonic=lambda: next(seconds), sleep=lambda _: None).until_drained()
 
 
 def test_logs_names_each_log_and_shows_its_end(services: LocalServices, world: World, run: Run) -> None:
