@@ -17,7 +17,9 @@ __all__ = ["run", "world"]
 NOWHERE = {
     "NEO4J_URI": "bolt://127.0.0.1:9",
     "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:9",
-    "CELERY_BROKER_URL": "redis://127.0.0.1:9/0",
+    "CELERY_BROKER_URL": "redis://:a-secret-of-redis@127.0.0.1:9/0",
+    "NEO4J_USERNAME": "neo4j",
+    "NEO4J_PASSWORD": "a-secret-of-the-graph",
 }
 ENDS_WITHIN_S = 10.0
 TEMPORARY = 75
@@ -38,8 +40,8 @@ def test_the_answer_is_that_of_the_command_line(scene: Scene, run: Run) -> None:
 def test_with_everything_down_it_starts_and_says_so_at_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """E2. And it ends at once and cleanly."""
-    with serving({**environment, **NOWHERE}, tmp_path) as server:
+    """E2. And it ends at once and cleanly. On all addresses it is known by any name; no password is told."""
+    with serving({**environment, **NOWHERE}, tmp_path, "--host", "0.0.0.0") as server:
         began = time.monotonic()
         answer = server.get("/health")
         assert time.monotonic() - began < BOUND_S
@@ -50,6 +52,10 @@ def test_with_everything_down_it_starts_and_says_so_at_once(
         assert server.get("/livez").status == 200
         assert server.get("/readyz").status == 503
         assert server.get("/nothing").status == 404
+        assert server.get("/health", method="POST").status == 405
+        assert server.get("/livez", Host="queue.example:3001").status == 200
+        told = answer.body + server.get("/metrics").body + server.log.read_bytes()
+        assert b"a-secret" not in told
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=ENDS_WITHIN_S) == 0
         assert "Traceback" not in server.log.read_text(encoding="utf-8")
