@@ -113,7 +113,7 @@ SPENT = Spent(2, 30, 0, 4, 1, Measured(0.2, (("200", 0.1), ("500", 0.3)), {"cach
 
 
 def test_a_settlement_that_is_repeated_counts_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to its commit was lost. Fails without `l.open` before the counts in `jobs/close_lease`."""
+    """The answer to its commit was lost. Fails without `l.open` in `jobs/close_lease`."""
     token, ids = started(bench.queue, "a", "b")
     real, lost = bench.queue.database.transaction, []
 
