@@ -52,12 +52,15 @@ def load_settings(*, needs_retention: bool = False, warn_of_names: bool = True) 
     from neo4j_queue.settings import Role, Settings
     from neo4j_queue.settings.unknown_names import suspicious_names
 
-    log.configure("cli", style=options.style, quiet_libraries=not options.verbose)
+    at_screen = "console" if sys.stderr.isatty() else None
+    log.configure("cli", style=options.style or at_screen, quiet_libraries=not options.verbose)
     if warn_of_names:
         for line in suspicious_names():
             warn(line)
     settings = Settings.load(Role.CLI, needs_retention=needs_retention)
-    log.configure("cli", settings, style=options.style, quiet_libraries=not options.verbose)
+    # JSON between words is nothing for a person; one who has set LOG_FORMAT gets it.
+    style = options.style or (None if "log_format" in settings.model_fields_set else at_screen)
+    log.configure("cli", settings, style=style, quiet_libraries=not options.verbose)
     return settings
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -396,3 +397,31 @@ def test_dead_letters_are_not_replayed_or_purged_by_a_slip(environment: dict[str
     """Without a selection it is a usage error, as are two of them; before any database is asked."""
     for words in (["replay"], ["purge"], ["replay", "x", "--all"], ["purge", "--all", "--status", "400"]):
         assert exit_code(["dead", *words]) == 2
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_json"), [({}, False), ({"LOG_FORMAT": "json"}, True), ({"LOG_FORMAT": "console"}, False)]
+)
+def test_a_person_at_a_terminal_gets_no_json_between_the_words(
+    chosen: dict[str, str], is_json: bool, environment: dict[str, str]
+) -> None:
+    """Fails while LOG_FORMAT's default holds at a terminal too. In a pipe nothing changes: other tests read it."""
+    ours, theirs = pty.openpty()
+    program = (
+        "from neo4j_queue.cli import session; session.load_settings()\n"
+        "from neo4j_queue.log import get_logger; get_logger().warning('told')"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment | chosen,
+        cwd=environment["HOME"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    assert process.wait(60) == 0
+    said = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "told" in said
+    assert ('"event":"told"' in said) is is_json
