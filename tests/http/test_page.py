@@ -4,6 +4,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -343,6 +344,28 @@ def test_with_a_service_frozen_each_page_is_there_in_time_and_says_so(
     wait_until(lambda: "cannot be" not in browser.get().words, within_s=30, what="it is well again")
 
 
+@pytest.mark.parametrize(("part", "path"), [("jobs", "/"), ("jobs", "/dead"), ("graph", "/entity?name=Ada")])
+def test_a_database_that_froze_a_moment_ago_is_waited_for_no_longer(
+    scene: Scene, browser: Browser, part: str, path: str
+) -> None:
+    """The last look at the health still says that all is well. Fails without the bound of each look."""
+    proxy = getattr(scene.proxies, part)
+    browser.get(path)
+    again()
+    browser.get("/sign-in")
+    scene.server.get("/health")
+    proxy.freeze()
+    try:
+        began = time.monotonic()
+        page = browser.get(path)
+        assert time.monotonic() - began < BOUND_S
+        assert "HEALTHY" in page.words or path != "/"
+        assert "Not known now" in page.words
+        assert "gave no answer" in page.words
+    finally:
+        proxy.thaw()
+
+
 def test_sixty_thousand_jobs_are_shown_as_soon_as_none(scene: Scene, browser: Browser) -> None:
     """No statement of the page grows with the jobs: 30,000 dead letters of one moment, and as many that wait. Fails
     where a filter walks over all that failed: 3 s."""
@@ -380,3 +403,115 @@ def test_without_a_token_it_is_read_only_and_says_so(
         visitor = {"origin": browser.url}
         answer = browser.client.post("/sign-in", data={"token": "", "form": ""}, headers=visitor)
         assert answer.status_code == 403
+
+
+def test_addresses_and_forms_that_no_page_makes(scene: Scene, signed_in: Browser) -> None:
+    """Each has an answer of its own, and none is an error of the server."""
+    (job_id,) = scenes.dead_letters(scene.queue, ["Ada"])
+    again()
+    expected = {
+        "/?hours=abc": 200,
+        "/?hours=6&hours=1": 200,
+        "/dead?status=abc": 400,
+        "/dead?status=%D9%A4%D9%A0%D9%A0": 400,
+        "/dead?category=nothing&type=" + "x" * 5_000: 200,
+        "/dead/%00": 404,
+        "/dead/..%2f..%2fetc%2fpasswd": 404,
+        "/dead/%ed%a0%80": 404,
+        "/entity?name=%ed%a0%80": 200,
+        "/entity?name=%00": 200,
+        "/entity?name=" + "n" * 20_000: 200,
+        "/entity?name=42": 200,
+        "/entity?name=%20": 200,
+        "/static/..%2fpages.py": 404,
+        "/static/page.html": 404,
+        "/nothing": 404,
+        "/sign-out": 405,
+    }
+    for path, status in expected.items():
+        assert signed_in.client.get(path).status_code == status, path
+    assert signed_in.client.head("/").status_code == 200
+    own = {"origin": signed_in.url, "content-type": "application/x-www-form-urlencoded"}
+    for body in (b"", b"%", b"form=%ff%fe", b"&" * 100, b"form=\xff", b"a=1&" * 50):
+        assert signed_in.client.post("/act/replay", content=body, headers=own).status_code in (400, 403), body
+    assert signed_in.send(signed_in.get().form("Pause"), minutes="\u0661").status_code == 400
+    form = signed_in.get(f"/dead/{job_id}").form("Replay")
+    form.action = "/act/halt"
+    assert signed_in.send(form).status_code == 404
+    form.action = "/act/release"
+    assert "0 jobs taken back." in signed_in.done(form, worker="nobody", confirmed="yes").words
+    form.action = "/act/replay"
+    assert "no dead letter" in signed_in.done(form, job="\x00").words
+    assert scene.queue.status().failed == 1
+
+
+def test_a_job_that_waits_is_shown_without_a_button_to_replay_it(scene: Scene, signed_in: Browser) -> None:
+    scenes.backlog(scene.queue, 1)
+    (job,) = scene.queue.jobs()
+    page = signed_in.get(f"/dead/{job['id']}")
+    assert "pending" in page.words
+    assert [form.button.strip() for form in page.forms] == ["Sign out"]
+
+
+def test_the_sign_out_ends_the_session_on_the_server(scene: Scene, signed_in: Browser) -> None:
+    """Fails where only the browser forgets its cookie."""
+    form = signed_in.get().form("Sign out")
+    cookies = dict(signed_in.client.cookies)
+    form_of_an_act = signed_in.get().form("Pause")
+    assert "Sign in to act" in signed_in.done(form).words
+    signed_in.client.cookies.update(cookies)
+    assert signed_in.send(form_of_an_act).status_code == 403
+    assert not scene.queue.control.state().paused
+
+
+def test_behind_a_proxy_it_has_a_name_of_its_own(
+    scene: Scene, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The cookie is for HTTPS alone, forms of that name are accepted, and other names are refused."""
+    with serving(
+        {**environment, **CALM, "SERVE_TOKEN": TOKEN}, tmp_path, "--allow-host", "queue.example"
+    ) as server:
+        https = {"host": "queue.example", "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.7"}
+        browser = Browser(server.url)
+        browser.client.headers.update(https)
+        form = browser.get("/sign-in").form("Sign in")
+        browser.client.cookies.set("neo4j_queue_visitor", _visitor(browser))
+        own = {"origin": "https://queue.example", "cookie": f"neo4j_queue_visitor={_visitor(browser)}"}
+        answer = browser.client.post("/sign-in", data={**form.fields, "token": TOKEN}, headers=own)
+        assert answer.status_code == 303, answer.text
+        assert "secure" in answer.headers["set-cookie"].lower().split("; ")
+        assert '"client":"203.0.113.7"' in server.log.read_text(encoding="utf-8")
+        for origin in ("https://queue.example.evil.example", "https://evil.example"):
+            refused = browser.client.post(
+                "/sign-in", data={**form.fields, "token": TOKEN}, headers={**own, "origin": origin}
+            )
+            assert refused.status_code == 403
+        assert httpx2.get(server.url, headers={"host": "evil.example"}).status_code == 421
+
+
+def _visitor(browser: Browser) -> str:
+    """The cookie, which the client keeps for another name than that of the request."""
+    return next(cookie.value or "" for cookie in browser.client.cookies.jar if "visitor" in cookie.name)
+
+
+def test_many_people_look_at_once(scene: Scene, browser: Browser) -> None:
+    """And a probe among them is answered."""
+    scenes.dead_letters(scene.queue, ["Ada"])
+    again()
+    began = time.monotonic()
+    with ThreadPoolExecutor(40) as pool:
+        looked = [pool.submit(scene.server.get, path) for path in ("/", "/dead", "/health", "/metrics") * 10]
+        statuses = [each.result().status for each in looked]
+    assert set(statuses) <= {200, 503}
+    assert all(b"Not known" not in each.result().body for each in looked)
+    assert time.monotonic() - began < 4 * BOUND_S
+
+
+def test_a_database_that_was_not_prepared_is_named(
+    scene: Scene, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with serving({**environment, **CALM, "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:9"}, tmp_path) as server:
+        page = Browser(server.url).get()
+        assert "UNAVAILABLE" in page.words
+        assert "the jobs database cannot be used" in page.words
+        assert "Not known: the jobs database cannot be used." in page.words

@@ -235,16 +235,25 @@ def test_by_keyboard_alone_one_gets_past_the_head_and_acts(scene: Scene, browser
 
 
 def test_it_looks_again_by_itself_without_moving_what_a_person_is_at(scene: Scene, browser: Chromium) -> None:
-    browser.open(scene.server.url)
-    assert browser.run("document.getElementById('looks-again').checked")
-    assert "HEALTHY" in browser.run("document.title")
-    browser.run("document.getElementById('find').focus(); document.getElementById('find').value = 'Ad'")
+    """Fails without the look at the active element: the button under the finger would be another one."""
     scene.queue.halt("for a test")
     again()
+    sign_in(browser, scene.server.url)
+    assert browser.run("document.getElementById('looks-again').checked")
+    browser.run("document.getElementById('find').value = 'Ad'")
+    browser.run(BUTTON.format("Resume") + ".focus()")
+    scene.queue.resume()
+    scenes.backlog(scene.queue, 7)
+    again()
     browser.run("lookAgain()")
-    assert "halted: for a test" in browser.run("document.getElementById('health').innerText")
-    assert browser.run("document.activeElement.value") == "Ad"
-    assert "CRITICAL" in browser.run("document.title")
+    assert "7" in browser.run("document.getElementById('depth').innerText")
+    assert browser.run("document.activeElement.innerText") == "Resume"
+    browser.run("document.activeElement.blur()")
+    browser.run("lookAgain()")
+    assert browser.run(BUTTON.format("Resume")) is None
+    assert "halted" not in browser.run("document.getElementById('health').innerText")
+    assert browser.run("document.getElementById('find').value") == "Ad"
+    assert "HEALTHY" not in browser.run("document.title")
     assert browser.trouble == []
 
 

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from neo4j.exceptions import DriverError, Neo4jError
@@ -36,8 +36,13 @@ ACT_WITHIN_S = 10.0
 # A wrong token is answered no sooner; those who wait are few, for each client may be wrong five times a minute.
 WRONG_AFTER_S = 0.5
 HOURS = (1, 6, 24)
+# Pages that wait for a database at the same time. Python has five threads for such work, and one more for each core.
+AT_ONCE = 3
 
 log = get_logger()
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(slots=True)
@@ -50,7 +55,8 @@ class Page:
     coverage: Callable[[], KnownCoverage | None]
     sessions: Sessions
     nudge: Callable[[], None]
-    _acting: InTime = field(default_factory=lambda: InTime("the jobs database", most_late=4))
+    _acting: InTime = field(default_factory=lambda: InTime("the jobs database", most_late=AT_ONCE))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def overview(self, request: Request) -> Response:
         """Everything at a glance."""
@@ -61,7 +67,7 @@ class Page:
         if report.facts is None:
             depths = missing or Missing("the jobs database cannot be used")
         else:
-            depths = await asyncio.to_thread(self.looks.depths, report.facts.status, began)
+            depths = await self._aside(self.looks.depths, report.facts.status, began)
         coverage = None if report.graph_is_away or missing else self.coverage()
         known = None if isinstance(depths, Missing) else depths
         return self._shown(
@@ -89,7 +95,7 @@ class Page:
             return self._refused(request, 400, str(error))
         found: Letters | Missing | None = facts_missing(report)
         if found is None:
-            found = await asyncio.to_thread(self.looks.letters, selection, began)
+            found = await self._aside(self.looks.letters, selection, began)
         return self._shown(
             request,
             "letters.html",
@@ -108,7 +114,7 @@ class Page:
         job_id = request.path_params["id"]
         found: Job | Missing | None = facts_missing(report)
         if found is None:
-            found = await asyncio.to_thread(self.looks.job, job_id, began)
+            found = await self._aside(self.looks.job, job_id, began)
         if found is None:
             return self._refused(request, 404, "There is no job of this id.")
         job, missing = (None, found) if isinstance(found, Missing) else (found, None)
@@ -125,7 +131,7 @@ class Page:
             missing = Missing(next(why for why in report.health.reasons if why.startswith("the graph")))
         found = None
         if name and missing is None:
-            answer = await asyncio.to_thread(self.looks.explained, name, began)
+            answer = await self._aside(self.looks.explained, name, began)
             found, missing = (None, answer) if isinstance(answer, Missing) else (answer, None)
         return self._shown(request, "entity.html", report, name=name, found=found, missing=missing)
 
@@ -182,7 +188,7 @@ class Page:
         queue = self.looks.checkup.queue
         session = self._session(request)
         try:
-            done = await asyncio.to_thread(self._acting, lambda: work(queue, form), ACT_WITHIN_S)
+            done = await self._aside(self._acting, lambda: work(queue, form), ACT_WITHIN_S)
         except BadForm as error:
             return self._refused(request, 400, str(error))
         except (TemporarilyUnavailable, SettingsError, Neo4jError, DriverError) as error:
@@ -208,6 +214,11 @@ class Page:
             Route("/act/{act}", self.act, methods=["POST"]),
             Route("/static/{name}", self.static),
         ]
+
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What blocking work returns or raises. Pages take some threads at most: probes need the others."""
+        async with self._slots:
+            return await asyncio.to_thread(work, *args, **kwargs)
 
     async def _permitted(self, request: Request) -> tuple[dict[str, str] | None, Response | None]:
         """The form, or why it is refused: it must come from this page, in a session, and be made for that session."""
