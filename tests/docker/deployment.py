@@ -26,6 +26,7 @@ PROVIDER = {
     "provider": {
         "image": "neo4j-queue",
         "pull_policy": "never",
+        "healthcheck": {"disable": True},
         "command": [
             *("neo4j-queue", "mock-provider", "--host", "0.0.0.0", "--port", "9099", "--latency", "0.5"),
             *("--dimensions", str(DIMENSIONS), "--refuse-text", "${REFUSED:-no-text-has-these-words}"),

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from neo4j_queue.local_services.config import cache_directory, silent
@@ -46,7 +47,16 @@ class Image:
     changes: tuple[str, ...]
 
 
-PYTHON = Image("python:3.11-slim", ("python3", "python3-venv", "ca-certificates"), ('CMD ["python3"]',))
+# Without the wheels of the product's packages, which change with the lock.
+BASE = Image(
+    "neo4j-queue-stand-in:python", ("python3", "python3-venv", "ca-certificates"), ('CMD ["python3"]',)
+)
+PYTHON = "python:3.11-slim"
+PYTHON_DOCKERFILE = f"""\
+FROM {BASE.name}
+COPY wheels /wheels
+COPY pip.conf /etc/pip.conf
+"""
 REDIS = Image("redis:7", ("redis-server", "redis-tools"), ('CMD ["redis-server"]',))
 NEO4J = Image(
     "neo4j:5.26-community",
@@ -135,7 +145,7 @@ class Engine:
 
     def prepare_images(self) -> None:
         """Makes the stand-ins that are missing; a minute or two each."""
-        for image, finish in ((PYTHON, _finish_python), (REDIS, None), (NEO4J, _finish_neo4j)):
+        for image, finish in ((BASE, None), (REDIS, None), (NEO4J, _finish_neo4j)):
             if self.has(image):
                 continue
             began = time.monotonic()
@@ -148,6 +158,28 @@ class Engine:
             _import(self, tree, image)
             shutil.rmtree(tree)
             print(f"{image.name} (stand-in) made in {time.monotonic() - began:.0f} s", flush=True)
+        self._add_wheels()
+
+    def _add_wheels(self) -> None:
+        """Puts the wheels of the product's packages where pip looks: containers reach no registry."""
+        lock = ROOT / "requirements.lock"
+        made_of = sha256(lock.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+        label = '{{index .Config.Labels "made-of"}}'
+        found = self.run("docker", "image", "inspect", "--format", label, PYTHON, check=False).stdout.strip()
+        if found == made_of:
+            return
+        context = self.directory / "python"
+        shutil.rmtree(context, ignore_errors=True)
+        wheels = context / "wheels"
+        wheels.mkdir(parents=True)
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
+        # The last one is wanted by a Python 3.11 that is older than the one that runs this.
+        wanted = (f"{ROOT}[local,mcp]", "hatchling", "async-timeout")
+        self.run(*download, "--constraint", str(lock), *wanted)
+        (context / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
+        (context / "Dockerfile").write_text(PYTHON_DOCKERFILE)
+        self.run("docker", "build", "--label", f"made-of={made_of}", "--tag", PYTHON, str(context))
+        shutil.rmtree(context)
 
     @property
     def _pid_file(self) -> Path:
@@ -184,17 +216,6 @@ def _import(engine: Engine, tree: Path, image: Image) -> None:
         )
     if done.returncode:
         raise EngineError(f"docker import of {image.name}: {done.stderr}")
-
-
-def _finish_python(engine: Engine, tree: Path) -> None:
-    """Puts the wheels of the product's packages where pip looks first: containers reach no registry."""
-    wheels = tree / "wheels"
-    wheels.mkdir()
-    lock = ROOT / "requirements.lock"
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
-    # The last one is wanted by a Python 3.11 that is older than the one that runs this.
-    engine.run(*download, "--constraint", str(lock), f"{ROOT}[local,mcp]", "hatchling", "async-timeout")
-    (tree / "etc/pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
 
 
 def _finish_neo4j(_engine: Engine, tree: Path) -> None:
