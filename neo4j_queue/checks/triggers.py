@@ -26,7 +26,7 @@ def lines(found: Found, settings: Settings, *, counted_on: bool) -> list[Line]:
             said.append((f"{found.detail}; {UNTIL_THEN}", found.advice))
     if found.state is State.CURRENT:
         said += unswept(settings)
-    return [*said, *leftovers(found.others)]
+    return [*said, *leftovers(found.others, settings)]
 
 
 def unswept(settings: Settings) -> list[Line]:
@@ -36,12 +36,13 @@ def unswept(settings: Settings) -> list[Line]:
     return [("EMBED_DISCOVERY has no `outbox`, so that nothing looks at what the trigger marks", "add it")]
 
 
-def leftovers(others: Iterable[str]) -> list[Line]:
+def leftovers(others: Iterable[str], settings: Settings) -> list[Line]:
     """Triggers that were made for other labels."""
+    database = settings.neo4j_database
     return [
         (
             f"the trigger {name} was made for another label",
-            f"if no deployment uses it, on the database system: CALL apoc.trigger.drop(DATABASE, {name!r})",
+            f"if no deployment uses it, on the database system: CALL apoc.trigger.drop({database!r}, {name!r})",
         )
         for name in others
     ]

@@ -95,13 +95,14 @@ def _settings() -> "Settings":
 
 def _open_backend(settings: "Settings") -> "Backend":
     """Opens no connection: the first call of a tool does."""
+    from neo4j_queue.database import Database
     from neo4j_queue.mcp_server.backend import Backend, Broker
     from neo4j_queue.queue import EmbedQueue
     from tasks.client import graph_of
 
     nudge = session.nudger()
-    database = session.open_database(settings.graph_address())
-    queue = EmbedQueue(session.open_database(settings.jobs_address()), settings)
+    database = Database(settings.graph_address(), retry_time_s=session.RETRY_TIME_S)
+    queue = EmbedQueue(Database(settings.jobs_address(), retry_time_s=session.RETRY_TIME_S), settings)
     graph = graph_of(settings, database, queue, nudge)
     asked = status.Asked(settings.celery_broker_url, queue)
     broker = Broker(nudge, asked.trouble, asked.missing)

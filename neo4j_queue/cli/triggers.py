@@ -64,7 +64,7 @@ def _seen(graph: "Database", jobs: "Database", settings: "Settings") -> Answer:
 def _notes(others: tuple[str, ...], settings: "Settings") -> list[str]:
     from neo4j_queue.checks.triggers import leftovers, unswept
 
-    return [_line(*line) for line in (*unswept(settings), *leftovers(others))]
+    return [_line(*line) for line in (*unswept(settings), *leftovers(others, settings))]
 
 
 def _line(detail: str, advice: str | None) -> str:

@@ -106,12 +106,14 @@ class CreatedEntities(Answer):
     """`entities`: those that were created. `existing`: those that were there already and were left as they are.
 
     `jobs`: outcome `created` or `requeued`, `current` (its vector is fresh) or `deferred` (queued by the next sweep,
-    for the jobs database or its settings do not allow it now).
+    for the jobs database or its settings do not allow it now). `note`: what was written and can never be found by
+    meaning, since the texts are made of other properties.
     """
 
     entities: list[EntityShown]
     existing: list[str | int]
     jobs: list[QueuedJob]
+    note: str | None = None
 
 
 class ObservationsAdded(Answer):
@@ -125,6 +127,7 @@ class AddedObservations(Answer):
     """One result for each entry of the call."""
 
     results: list[ObservationsAdded]
+    note: str | None = None
 
 
 class ObservationsDeleted(Answer):

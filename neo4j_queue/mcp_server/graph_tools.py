@@ -32,6 +32,18 @@ def create_entities(backend: Backend, given: arguments.CreateEntities, call: Cal
         ],
         "existing": [each.name for name, each in wanted.items() if name not in created],
         "jobs": _jobs(backend, written, call),
+        **_note(backend, observed=any(each.observations for each in wanted.values())),
+    }
+
+
+def _note(backend: Backend, *, observed: bool) -> dict[str, str]:
+    """What an agent must know that writes observations where the texts are made of other properties."""
+    properties = backend.graph.recipe.properties
+    if not observed or "observations" in properties:
+        return {}
+    return {
+        "note": "observations are stored, and are no part of the text that is embedded: it is made of "
+        f"{', '.join(properties)} (EMBED_TEXT_PROPERTIES, EMBED_TEXT_TEMPLATE)"
     }
 
 
@@ -66,7 +78,8 @@ def add_observations(backend: Backend, given: arguments.AddObservations, call: C
             added = call.of(GRAPH, backend.graph.add_observations, key, contents)
         results.append({"entityName": key, "addedObservations": added})
         done.append(key)
-    return {"results": results}
+    observed = any(contents for _, contents in entries)
+    return {"results": results, **_note(backend, observed=observed)}
 
 
 def delete_observations(backend: Backend, given: arguments.DeleteObservations, call: Call) -> dict[str, Any]:

@@ -235,4 +235,4 @@ def test_what_does_not_fit_is_said(make_settings: Callable[..., Settings]) -> No
     for state in (State.OUTDATED, State.PAUSED):
         assert len(lines(triggers.Found(state, "x"), settings, counted_on=False)) == 1
     ((_, advice),) = lines(replace(found, others=("neo4j-queue:It's",)), settings, counted_on=True)
-    assert """drop(DATABASE, "neo4j-queue:It's")""" in (advice or "")
+    assert """drop('neo4j', "neo4j-queue:It's")""" in (advice or "")

@@ -193,4 +193,7 @@ def test_other_settings_in_force_queue_no_job_and_are_named(world: World) -> Non
         assert "the queue works with other settings than these (text differ)" in refused
         created = agent.answer("create_entities", entities=[ADA])
         assert created["jobs"][0]["outcome"] == "deferred"
+        assert "no part of the text that is embedded: it is made of title" in created["note"]
+        entry = {"entityName": ADA["name"], "contents": ["more"]}
+        assert "made of title" in agent.answer("add_observations", observations=[entry])["note"]
     assert world.queue.status().total == 0
