@@ -146,6 +146,8 @@ def test_dead_letters_are_shown_explained_and_replayed(scene: Scene, signed_in: 
     assert "embed@host-1" in letter.words
     explained = signed_in.get("/entity?name=Ada")
     assert "not_queued" in explained.words or "failed" in explained.words
+    assert "what Ada is" not in explained.html, "the text itself is not shown"
+    assert "characters, about" in explained.words
     done = signed_in.done(letter.form("Replay"))
     assert "Queued again." in done.words
     job = scene.queue.job(job_id)
@@ -507,11 +509,31 @@ def test_many_people_look_at_once(scene: Scene, browser: Browser) -> None:
     assert time.monotonic() - began < 4 * BOUND_S
 
 
-def test_a_database_that_was_not_prepared_is_named(
+def test_with_all_services_away_it_says_so_and_shows_no_secret(
     scene: Scene, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with serving({**environment, **CALM, "EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:9"}, tmp_path) as server:
-        page = Browser(server.url).get()
-        assert "UNAVAILABLE" in page.words
-        assert "the jobs database cannot be used" in page.words
-        assert "Not known: the jobs database cannot be used." in page.words
+    secrets = {
+        "SERVE_TOKEN": TOKEN,
+        "NEO4J_USERNAME": "neo4j",
+        "NEO4J_PASSWORD": "hunter22-of-the-graph",
+        "CELERY_BROKER_URL": "redis://:hunter22-of-redis@127.0.0.1:9/0",
+    }
+    nowhere = {"EMBED_JOB_DATABASE_URI": "bolt://127.0.0.1:9", "NEO4J_URI": "bolt://127.0.0.1:9"}
+    with serving({**environment, **CALM, **nowhere, **secrets}, tmp_path) as server:
+        browser = Browser(server.url)
+        page = browser.sign_in(TOKEN)
+        for said in (
+            "UNAVAILABLE",
+            "the jobs database cannot be used",
+            "the graph cannot be used",
+            "the broker cannot be reached",
+            "Not known: the graph cannot be used.",
+        ):
+            assert said in page.words
+        for path in (*PAGES, "/dead/some-id"):
+            html = browser.get(path).html
+            assert "hunter22" not in html, path
+            assert TOKEN not in html, path
+        log = server.log.read_text(encoding="utf-8")
+        assert "hunter22" not in log
+        assert TOKEN not in log
