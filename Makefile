@@ -17,11 +17,11 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	if "$$python" -c '$(IS_NEW_ENOUGH)' 2>/dev/null; then echo "$$python"; break; fi; done)
 ARGS ?=
 
-.PHONY: help demo test lint bench chaos up down audit tools
+.PHONY: help demo test lint bench chaos up down audit docs tools
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo "targets: demo test lint bench chaos up down audit"
+	@echo "targets: demo test lint bench chaos up down audit docs"
 
 demo: tools
 	$(BIN)/neo4j-queue demo $(ARGS)
@@ -41,6 +41,10 @@ bench: tools
 chaos: tools
 	$(BIN)/python -m benchmarks.chaos $(if $(JOBS),--jobs $(JOBS)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(FAULTS),--faults $(FAULTS)) $(ARGS)
+
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "open site/index.html"
 
 up: tools
 	$(BIN)/neo4j-queue up $(ARGS)
