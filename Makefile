@@ -54,8 +54,9 @@ down: $(INSTALLED)
 
 # Known weaknesses of the packages in requirements.lock. Not a test: its answer changes without a change here.
 audit: $(INSTALLED)
-	@test -x $(AUDIT)/bin/pip-audit || { "$(PYTHON)" -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet pip-audit; }
-	$(AUDIT)/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip $(ARGS)
+	@test -x $(AUDIT)/bin/pip-audit || { $(BIN)/python -m venv $(AUDIT) && $(AUDIT)/bin/python -m pip install --quiet pip-audit; }
+	@# Strict: a package of which nothing is known there is not one without weaknesses.
+	$(AUDIT)/bin/pip-audit --strict --requirement requirements.lock --no-deps --disable-pip $(ARGS)
 
 tools: $(INSTALLED)
 	@$(BIN)/python -m neo4j_queue.local_services

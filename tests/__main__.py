@@ -36,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     pytest = [sys.executable, "-m", "pytest"]
     if list(arguments[:1]) == [DOCKER]:
         environment = {**os.environ, DOCKER_VARIABLE: "1"}
-        os.execve(sys.executable, [*pytest, f"tests/{DOCKER}", "-s", *arguments[1:]], environment)
+        named = any(argument.startswith(f"tests/{DOCKER}") for argument in arguments)
+        place = () if named else (f"tests/{DOCKER}",)
+        os.execve(sys.executable, [*pytest, "-s", *place, *arguments[1:]], environment)
     if arguments or os.environ.get(KEEP_VARIABLE):
         # Kept services serve one session at a time.
         os.execv(sys.executable, [*pytest, *arguments])

@@ -223,6 +223,8 @@ def _finish_neo4j(_engine: Engine, tree: Path) -> None:
     place = tree / "var/lib/neo4j"
     shutil.copytree(home / "lib", place / "lib")
     shutil.copytree(home / "plugins", place / "labs")
+    # A volume, where one is mounted.
+    (tree / "data").mkdir()
     (tree / "startup").mkdir()
     shutil.copy(STAND_INS / "neo4j_entrypoint.py", tree / "startup/docker-entrypoint")
     (tree / "startup/docker-entrypoint").chmod(0o755)
