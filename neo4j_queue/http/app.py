@@ -18,7 +18,9 @@ from neo4j_queue.graph import EntityGraph
 from neo4j_queue.http import metrics as exposition
 from neo4j_queue.http.shared import Remembered, Shared
 from neo4j_queue.in_time import InTime
+from neo4j_queue.log import get_logger
 from neo4j_queue.queue import tally
+from neo4j_queue.queue.health import LEVEL
 from neo4j_queue.queue.reasons import HealthState
 from neo4j_queue.reconcile.coverage import KnownCoverage, known_coverage
 
@@ -38,6 +40,8 @@ NO_STORE = {"cache-control": "no-store"}
 
 T = TypeVar("T")
 
+log = get_logger()
+
 
 @dataclass(slots=True)
 class Site:
@@ -46,11 +50,23 @@ class Site:
     checkup: Checkup
     report: Shared[Report] = field(init=False)
     coverage: Remembered[KnownCoverage] = field(init=False)
+    _codes: list[str] | None = field(default=None, init=False)
     _of_jobs: InTime = field(default_factory=lambda: InTime("the jobs database", most_late=MOST_LATE))
 
     def __post_init__(self) -> None:
-        self.report = Shared(lambda: self.checkup.report(WITHIN_S), FRESH_S)
+        self.report = Shared(self._looked, FRESH_S)
         self.coverage = Remembered(self._covered, fresh_s=COVERAGE_FRESH_S, good_s=float("inf"))
+
+    def _looked(self) -> Report:
+        """One look; what changed since the one before is a log line, for what stands still is no transition that any
+        worker would log."""
+        report = self.checkup.report(WITHIN_S)
+        codes = sorted({str(cause.code) for cause in report.health.causes})
+        if codes != self._codes:
+            state, reasons = report.health.state, list(report.health.reasons)
+            log.log(LEVEL[state], "health_observed", state=state, codes=codes, reasons=reasons)
+        self._codes = codes
+        return report
 
     async def health(self, _request: Request) -> Response:
         """Whether embedding works: 200 if HEALTHY, else 503, with the answer of `neo4j-queue health --json`."""

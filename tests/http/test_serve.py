@@ -1,5 +1,6 @@
 """`neo4j-queue serve` as a process: where it listens, whom it lets in, how it ends, what it says when all is down."""
 
+import json
 import signal
 import socket
 import time
@@ -35,6 +36,21 @@ def test_the_answer_is_that_of_the_command_line(scene: Scene, run: Run) -> None:
     assert list(answer.json) == list(said)
     assert answer.headers["cache-control"] == "no-store"
     assert scene.server.get("/health", method="HEAD").status == 503
+
+
+def test_reasons_that_come_and_go_are_log_lines_once(scene: Scene) -> None:
+    """What stands still is seen by no worker. Fails without the comparison in `Site._looked`."""
+    scene.queue.pause(3_600, "holidays")
+    scene.server.says("paused")
+    for _ in range(3):
+        time.sleep(FRESH_S)
+        scene.server.codes()
+    scene.queue.resume()
+    scene.server.is_well()
+    text = scene.server.log.read_text(encoding="utf-8")
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    seen = [(line["level"], line["codes"]) for line in lines if line["event"] == "health_observed"]
+    assert seen[-2:] == [("warning", ["paused"]), ("info", [])]
 
 
 def test_with_everything_down_it_starts_and_says_so_at_once(
