@@ -39,7 +39,7 @@ def acting_server(
         **CALM,
         "NEO4J_URI": f"bolt://127.0.0.1:{proxies.graph.port}",
         "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{proxies.jobs.port}",
-        "CELERY_BROKER_URL": f"redis://127.0.0.1:{proxies.redis.port}/0",
+        "CELERY_BROKER_URL": proxies.redis.on_the_way_to(services.redis.url),
         "SERVE_TOKEN": TOKEN,
         "EMBEDDING_RATE_LIMIT_TOKENS": "60",
     }
@@ -58,7 +58,7 @@ def scene(
 ) -> Scene:
     """The server before empty databases, each look of which is a new one."""
     settings = make_settings(embedding_rate_limit_tokens="unlimited", embed_batch_size=20)
-    time.sleep(HEALTH_FRESH_S)
+    acting_server.is_well()
     return Scene(acting_server, proxies, settings, EmbedQueue(jobs_db, settings), graph_db, jobs_db)
 
 
