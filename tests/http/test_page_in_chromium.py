@@ -149,9 +149,8 @@ def test_it_fits_a_desk_and_a_phone_in_light_and_dark(scene: Scene, browser: Chr
     again()
     url = scene.server.url
     sign_in(browser, url)
-    paths = (
-        ["", "?hours=1"] if name != "dead-letters" else ["", "dead", f"entity?name={quote(scenes.HOSTILE)}"]
-    )
+    more = {"backlog": ["?hours=1"], "dead-letters": ["dead", f"entity?name={quote(scenes.HOSTILE)}"]}
+    paths = ["", *more.get(name, [])]
     for size, dark in ((DESK, False), (DESK, True), (PHONE, False), (PHONE, True)):
         browser.look_like(*size, dark=dark, phone=size == PHONE)
         for path in paths:
