@@ -63,7 +63,7 @@ def url(services: LocalServices, redis_url: str) -> Iterator[str]:
 def test_a_redis_user_of_few_rights_is_enough_for_all(
     make_world: MakeWorld, url: str, redis_url: str
 ) -> None:
-    """Seen failing with any one of its rights taken away."""
+    """Seen failing without the script commands, without the literal names of channels, and without the reply queues."""
     world = make_world(CELERY_BROKER_URL=url)
     world.celery.control()
     world.celery.embed(concurrency=1)
