@@ -16,10 +16,10 @@ from neo4j_queue.checks.defaults import without_env_file
 from neo4j_queue.checks.findings import Finding, Grade
 from neo4j_queue.checks.servers import BOUNDED, endless
 from neo4j_queue.checks.triggers import lines as trigger_lines
+from neo4j_queue.checks.unreachable import why_unreachable
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable, WrongWidth
-from neo4j_queue.errors.explain import explain
 from neo4j_queue.graph.keys import SAMPLE, left_out, without_key_of
 from neo4j_queue.providers import prefixes_of
 from neo4j_queue.queue import EmbedQueue
@@ -39,13 +39,16 @@ OTHERS = "changes by others"
 # The rests because of the provider, which are pauses too.
 RESTS = frozenset({Code.PROVIDER_OUTAGE, Code.QUOTA_USED_UP, Code.RATE_LIMITED})
 ADVICE = {
-    Code.HALTED: "mend what the reason names, then `neo4j-queue resume`",
+    Code.HALTED: "mend what the reason names, restart the workers if it was a setting (they read them at their start), "
+    "then `neo4j-queue resume`",
+    Code.NO_LEASE_TICK: "start or restart beat (`celery -A tasks beat`) and the control worker "
+    "(`celery -A tasks worker -Q control`)",
     Code.PAUSED: "it goes on by itself; `neo4j-queue resume` ends the pause now",
     Code.PROVIDER_OUTAGE: "it goes on by itself when the provider answers a probe",
     Code.QUOTA_USED_UP: "pay for more, or wait: it goes on by itself when the provider answers a probe",
     Code.RATE_LIMITED: "set EMBEDDING_RATE_LIMIT_TOKENS to what the provider allows",
     Code.STANDSTILL: "look into the log of the workers",
-    Code.DEAD_LETTERS: "`neo4j-queue dead stats` tells why, `neo4j-queue dead replay` tries again",
+    Code.DEAD_LETTERS: "`neo4j-queue dead stats` tells why, `neo4j-queue dead replay --all` tries all again",
     Code.JOBS_DATABASE_READ_ONLY: "make its server writable, or free its disk: until then nothing is queued, leased or "
     "settled",
 }
@@ -59,46 +62,51 @@ def examine(settings: Settings, *, broker: Callable[[], list[Finding]] | None = 
         Database(settings.graph_address(), retry_time_s=0) as graph,
         Database(settings.jobs_address(), retry_time_s=0) as jobs,
     ):
-        graph_up = _look(found, "graph database", lambda: _server(graph, "graph database", "NEO4J"))
-        jobs_up = _look(found, "jobs database", lambda: _server(jobs, "jobs database", "EMBED_JOB_DATABASE"))
+        graph_up = _look(found, settings, "graph database", lambda: _server(graph, "graph database", "NEO4J"))
+        jobs_up = _look(
+            found, settings, "jobs database", lambda: _server(jobs, "jobs database", "EMBED_JOB_DATABASE")
+        )
         if graph_up and jobs_up:
-            _look(found, "two databases", lambda: _two_stores(graph, jobs, settings))
+            _look(found, settings, "two databases", lambda: _two_stores(graph, jobs, settings))
         if jobs_up:
-            _look(found, "APOC", lambda: _apoc(jobs))
-            prepared = _look(found, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs)))
+            _look(found, settings, "APOC", lambda: _apoc(jobs))
+            prepared = _look(
+                found, settings, "jobs schema", lambda: _report("jobs schema", schema.check_jobs(jobs))
+            )
             if prepared:
                 _look(
                     found,
+                    settings,
                     "queue",
                     lambda: _queue(EmbedQueue(jobs, settings), settings, asked=broker is not None),
                 )
                 if provider.grade is not Grade.BAD:
                     look = lambda: _refuted(EmbedQueue(jobs, settings), settings)  # noqa: E731
-                    if not _look(found, "provider", look):
+                    if not _look(found, settings, "provider", look):
                         # What was answered proves more than the settings do.
                         found.remove(provider)
                 mark = fingerprint.fingerprint(settings, graph if graph_up else None)
-                _look(found, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
-                _look(found, "settings", lambda: _in_force(jobs, mark))
+                _look(found, settings, "workers", lambda: _agreement(EmbedQueue(jobs, settings), mark))
+                _look(found, settings, "settings", lambda: _in_force(jobs, mark))
         if graph_up:
             check = lambda: _report("graph schema", schema.check_graph(graph, settings))  # noqa: E731
-            _look(found, "graph schema", check)
-            _look(found, "graph schema", lambda: _leftovers(graph, settings))
-            _look(found, "entities", lambda: _entities(graph, settings))
-            _look(found, OTHERS, lambda: _timestamps(graph, settings))
+            _look(found, settings, "graph schema", check)
+            _look(found, settings, "graph schema", lambda: _leftovers(graph, settings))
+            _look(found, settings, "entities", lambda: _entities(graph, settings))
+            _look(found, settings, OTHERS, lambda: _timestamps(graph, settings))
             if jobs_up:
-                _look(found, OTHERS, lambda: _trigger(graph, jobs, settings))
+                _look(found, settings, OTHERS, lambda: _trigger(graph, jobs, settings))
         line = None if graph_up and jobs_up else without_env_file(settings)
         if line is not None:
             found.append(
                 Finding("settings", Grade.WARNING, line, "run it where .env is, or set the variables")
             )
     if broker is not None:
-        _look(found, "broker", broker)
+        _look(found, settings, "broker", broker)
     return found
 
 
-def _look(found: list[Finding], subject: str, look: Callable[[], list[Finding]]) -> bool:
+def _look(found: list[Finding], settings: Settings, subject: str, look: Callable[[], list[Finding]]) -> bool:
     """Adds what a look finds; an error of a database is a finding too. True when nothing is bad."""
     try:
         new = look()
@@ -107,7 +115,7 @@ def _look(found: list[Finding], subject: str, look: Callable[[], list[Finding]])
     except TemporarilyUnavailable as error:
         new = [Finding(subject, Grade.BAD, str(error), "start it (`neo4j-queue up` for local services)")]
     except (Neo4jError, DriverError) as error:
-        new = [Finding(subject, Grade.BAD, explain(error))]
+        new = [Finding(subject, Grade.BAD, why_unreachable(error, settings))]
     found.extend(new)
     return all(finding.grade is not Grade.BAD for finding in new)
 

@@ -13,10 +13,10 @@ from neo4j.exceptions import DriverError, Neo4jError
 
 from neo4j_queue.checks import fingerprint, in_force
 from neo4j_queue.checks.observed import STANDSTILL_S, broker_away, observed
+from neo4j_queue.checks.unreachable import why_unreachable
 from neo4j_queue.cypher import statement
 from neo4j_queue.database import Database
 from neo4j_queue.errors import SettingsError, TemporarilyUnavailable
-from neo4j_queue.errors.explain import explain
 from neo4j_queue.in_time import InTime
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.queue.health import Health
@@ -213,10 +213,10 @@ def judge(found: Gathered, settings: Settings) -> Report:
     """The report of what was gathered."""
     alert = settings.embed_dead_letter_alert
     facts, refusal = found.jobs.answer, found.jobs.error
-    graph = list(_of_graph(found.graph))
+    graph = list(_of_graph(found.graph, settings))
     if facts is None:
         unknown = Health(HealthState.UNAVAILABLE, 0, None, 0)
-        causes = [_refused(found.jobs), *graph]
+        causes = [_refused(found.jobs, settings), *graph]
         if found.broker is not None:
             causes.append(broker_away(found.broker))
         return Report(unknown.with_causes(causes), None, refusal, alert)
@@ -237,6 +237,7 @@ def judge_jobs(
         window,
         unfinished=status.unfinished,
         workers=len(status.workers),
+        silent=status.silent,
         broker=broker,
         disagreement=None if split is None else str(split),
         pause=None
@@ -297,19 +298,21 @@ def answer(report: Report) -> dict[str, Any]:
     }
 
 
-def _of_graph(asked: Asked[Sequence[Reason]]) -> Sequence[Reason]:
+def _of_graph(asked: Asked[Sequence[Reason]], settings: Settings) -> Sequence[Reason]:
     if asked.answer is not None:
         return [*asked.answer, *_slow(Code.GRAPH_SLOW, "the graph", asked.clock_s)]
     if isinstance(asked.error, SettingsError):
         return [Reason(Code.GRAPH_SCHEMA, line) for line in asked.error.problems]
-    return [_unusable(Code.GRAPH_SLOW if _is_slow(asked) else Code.GRAPH_AWAY, "the graph", asked.error)]
+    return [
+        _unusable(Code.GRAPH_SLOW if _is_slow(asked) else Code.GRAPH_AWAY, "the graph", asked.error, settings)
+    ]
 
 
-def _refused(asked: Asked[JobsFacts]) -> Reason:
+def _refused(asked: Asked[JobsFacts], settings: Settings) -> Reason:
     if isinstance(asked.error, SettingsError):
         return Reason(Code.NOT_PREPARED, "; ".join(asked.error.problems), HealthState.UNAVAILABLE)
     code = Code.JOBS_DATABASE_SLOW if _is_slow(asked) else Code.JOBS_DATABASE_AWAY
-    return _unusable(code, "the jobs database", asked.error)
+    return _unusable(code, "the jobs database", asked.error, settings)
 
 
 def _is_slow(asked: Asked[Any]) -> bool:
@@ -317,8 +320,8 @@ def _is_slow(asked: Asked[Any]) -> bool:
     return asked.clock_s is not None and isinstance(asked.error, TemporarilyUnavailable)
 
 
-def _unusable(code: Code, what: str, error: Exception | None) -> Reason:
-    said = explain(error) if isinstance(error, Neo4jError | DriverError) else str(error)
+def _unusable(code: Code, what: str, error: Exception | None, settings: Settings) -> Reason:
+    said = why_unreachable(error, settings) if isinstance(error, Neo4jError | DriverError) else str(error)
     return Reason(code, f"{what} cannot be used: {said}", HealthState.UNAVAILABLE)
 
 

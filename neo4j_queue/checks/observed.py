@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from neo4j_queue.queue.health import Health
+from neo4j_queue.queue.leases import Silent
 from neo4j_queue.queue.reasons import Code, HealthState, Reason
 
 # A pause of five minutes is longer than any rest after an outage or a rate limit of a minute.
@@ -21,6 +22,7 @@ def observed(
     *,
     unfinished: int,
     workers: int,
+    silent: Sequence[Silent] = (),
     broker: str | None,
     disagreement: str | None = None,
     pause: tuple[float, str | None] | None = None,
@@ -35,6 +37,7 @@ def observed(
     """The health with what no verdict shows: jobs without a worker, a broker out of reach (`broker`: why), workers that
     disagree with one another (`disagreement`: how), a long `pause` (seconds left, and why), a `request_limit` of 0, and
     due jobs that wait while no vector is made (`success_s_ago` None = never). `missing`: who is; None = not asked.
+    `silent`: workers that missed their last heartbeat.
     `unwritable`: why the jobs database takes no writes. `tick_ms`: since a lease tick of beat was run; None = never.
     `jobs_end`: some ended in the last `STANDSTILL_S`, with a vector or without.
 
@@ -52,6 +55,7 @@ def observed(
         sentence = "no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0"
         causes.append(Reason(Code.NO_REQUEST_ALLOWED, sentence))
     causes += _absent(unfinished, workers, missing, tick_ms)
+    causes += [_silent(worker) for worker in silent if worker.holds]
     if broker is not None:
         causes.append(broker_away(broker))
     if disagreement is not None:
@@ -68,6 +72,17 @@ def observed(
         )
         causes.append(Reason(Code.STANDSTILL, sentence))
     return found.with_causes(causes)
+
+
+def _silent(worker: Silent) -> Reason:
+    """The reason for a worker that holds jobs and does not answer: it died, hangs, or is cut off."""
+    silence = timedelta(seconds=round(worker.silent_ms / 1000))
+    batches = "a batch" if worker.holds == 1 else f"{worker.holds} batches"
+    return Reason(
+        Code.WORKER_SILENT,
+        f"{worker.name} has not answered for {silence} and holds {batches}: these jobs come back when their locks run "
+        "out, and at once by this command",
+    )
 
 
 def broker_away(why: str) -> Reason:

@@ -201,7 +201,7 @@ def _given_back(state: "QueueStatus") -> str:
     """When the jobs of a killed worker come back: the first question after a kill."""
     if not state.processing or state.locked_seconds is None:
         return ""
-    return f"; those of a dead worker come back in about {output.duration(state.locked_seconds)}"
+    return f"; locks that no worker renews run out in about {output.duration(state.locked_seconds)}"
 
 
 def health(

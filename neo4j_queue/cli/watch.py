@@ -111,7 +111,7 @@ def watch(
     """Show depth, rate, the time of the end, workers, health and the last errors, over and over until Ctrl-C.
 
     On a terminal it is one picture that changes; in a pipe each look is a line. While the jobs database is away it says
-    so and goes on.
+    so and goes on; where it is away from the beginning, the exit code is 75.
 
     \b
     Examples:
@@ -138,15 +138,16 @@ def _look_once(
 ) -> None:
     from neo4j.exceptions import DriverError, Neo4jError
 
+    from neo4j_queue.checks.unreachable import why_unreachable
     from neo4j_queue.errors import TemporarilyUnavailable
-    from neo4j_queue.errors.explain import explain, is_temporary
+    from neo4j_queue.errors.explain import is_temporary
 
     try:
         show(session.in_time("the jobs database", lambda: look(queue, rate)))
     except (TemporarilyUnavailable, Neo4jError, DriverError) as error:
         if isinstance(error, Neo4jError | DriverError) and not is_temporary(error):
             raise
-        trouble(f"the jobs database does not answer: {explain(error)}")
+        trouble(f"the jobs database does not answer: {why_unreachable(error, queue.settings)}")
 
 
 def look(queue: "EmbedQueue", rate: Rate) -> Look:

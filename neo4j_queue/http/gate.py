@@ -82,7 +82,7 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
 
 REASONS = {
     "unknown_host": "this server is not known by the name in the Host header: see --allow-host",
-    "foreign_origin": "web pages of this origin may not call: see --allow-origin",
+    "foreign_origin": "web pages of this origin may not call (mcp --allow-origin, serve --allow-host)",
     "invalid_token": "the header `Authorization: Bearer TOKEN` is missing or wrong",
     "not_found": "only HTTP is served here",
 }

@@ -225,7 +225,7 @@ def tell(crossing: Crossing | None) -> None:
             "dead_letters_above_limit",
             jobs=crossing.jobs,
             limit=crossing.limit,
-            advice="neo4j-queue dead stats says what failed, neo4j-queue dead replay queues it again",
+            advice="neo4j-queue dead stats says what failed, neo4j-queue dead replay --all queues it again",
         )
     else:
         log.info("dead_letters_below_limit", jobs=crossing.jobs, limit=crossing.limit)

@@ -199,11 +199,12 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A worker that has not answered for `silent_ms`; it ran `leases` when it last did."""
+    """A worker that has not answered for `silent_ms`; it ran `leases` when it last did, and holds `holds` now."""
 
     name: str
     silent_ms: int
     leases: int = 0
+    holds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

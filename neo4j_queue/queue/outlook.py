@@ -112,7 +112,7 @@ def waiting_for(
         return f"a person: halted ({status.halted_reason or 'no reason given'}), then `neo4j-queue resume`"
     if status.paused_until is not None:
         return f"the end of the pause ({status.pause_reason or 'no reason given'})"
-    if not status.workers:
+    if not _living(status):
         return "an embed worker"
     if displaced(status, in_force):
         return DISPLACED
@@ -135,10 +135,16 @@ def _used_up(windows: Sequence[Window]) -> str | None:
     return f"the rate limit ({window}; the next at {at:%H:%M:%S} UTC)"
 
 
+def _living(status: QueueStatus) -> bool:
+    """True if an embed worker answered when it was asked last."""
+    silent = {worker.name for worker in status.silent}
+    return any(worker.name not in silent for worker in status.workers)
+
+
 def _may_work(status: QueueStatus, in_force: str | None) -> bool:
     """True if jobs are embedded now, or will be without help at a known moment."""
     return not (
-        status.halted or status.trouble in PROBED or not status.workers or displaced(status, in_force)
+        status.halted or status.trouble in PROBED or not _living(status) or displaced(status, in_force)
     )
 
 

@@ -31,6 +31,7 @@ class Code(StrEnum):
     CONTROL_WORKER_MISSING = "control_worker_missing"
     EMBED_WORKER_MISSING = "embed_worker_missing"
     BEAT_MISSING = "beat_missing"
+    WORKER_SILENT = "worker_silent"
     FOREIGN_WORKERS = "foreign_workers"
     NO_LEASE_TICK = "no_lease_tick"
     STANDSTILL = "standstill"
@@ -55,12 +56,14 @@ COMMANDS = {
     Code.PROVIDER_OUTAGE: "neo4j-queue doctor",
     Code.QUOTA_USED_UP: "neo4j-queue usage",
     Code.RATE_LIMITED: "neo4j-queue usage",
-    Code.HALTED: "neo4j-queue resume",
+    # Workers read their settings at their start: `resume` alone would halt it again.
+    Code.HALTED: "neo4j-queue resume  # once the reason is mended; restart the workers if it was a setting",
     Code.PAUSED: "neo4j-queue resume",
     Code.NO_REQUEST_ALLOWED: "neo4j-queue doctor",
     Code.CONTROL_WORKER_MISSING: "celery -A tasks worker -Q control",
     Code.EMBED_WORKER_MISSING: "celery -A tasks worker -Q embed",
     Code.BEAT_MISSING: "celery -A tasks beat",
+    Code.WORKER_SILENT: "neo4j-queue release --orphaned",
     Code.FOREIGN_WORKERS: "neo4j-queue doctor",
     Code.NO_LEASE_TICK: "neo4j-queue doctor",
     Code.STANDSTILL: "neo4j-queue doctor",

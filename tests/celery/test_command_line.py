@@ -44,7 +44,7 @@ def test_status_json_has_the_names_of_the_contract_in_their_order(world: World, 
     assert "pending" in run("status")
     (lease,) = world.queue.lease("w1", batches=1).leases
     world.queue.start(lease.token, lease.job_ids)
-    assert re.search(r"3 \(3 started; those of a dead worker come back in about \d s\)", run("status"))
+    assert re.search(r"3 \(3 started; locks that no worker renews run out in about \d s\)", run("status"))
 
 
 @pytest.mark.parametrize("command", [["status"], ["health"], ["pause", "5"], ["resume"]], ids=" ".join)

@@ -448,6 +448,23 @@ def test_a_worker_that_missed_its_heartbeat_is_said_to_be_silent(queue: EmbedQue
     assert [worker.name for worker in status.silent] == ["dead@test"], "and it is not forgotten yet"
 
 
+def test_a_silent_worker_says_how_many_batches_it_holds(queue: EmbedQueue, clock: Clock) -> None:
+    """A killed worker beside a living one was named by nothing for five minutes, while its jobs waited for their locks.
+    Guard: `holds` in jobs/silent_workers."""
+    queue.enqueue(requests(3))
+    (lease,) = queue.lease("control@test", batches=1).leases
+    queue.start(lease.token, lease.job_ids, worker="dead@test")
+    both = [Worker("dead@test", 2, leases=1), Worker("living@test", 2)]
+    queue.ticks.take(HEARTBEAT, 0)
+    queue.census.record(both)
+    clock.advance(40_000)
+    queue.ticks.take(HEARTBEAT, 0)
+    queue.census.record(both[1:])
+    assert queue.status().silent == (Silent("dead@test", 40_000, leases=1, holds=1),)
+    queue.release(lease.token, lease.job_ids)
+    assert queue.status().silent == (Silent("dead@test", 40_000, leases=1, holds=0),)
+
+
 def test_the_leases_of_a_worker_are_those_that_it_runs_now(queue: EmbedQueue) -> None:
     """Fails with the number of the census: "leases 0" beside ten jobs that run, until the next heartbeat."""
     queue.enqueue(requests(1))

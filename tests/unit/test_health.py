@@ -7,6 +7,7 @@ import pytest
 
 from neo4j_queue.checks.observed import NO_TICK_MS, observed
 from neo4j_queue.queue.health import OK, Health, judge
+from neo4j_queue.queue.leases import Silent
 from neo4j_queue.queue.reasons import COMMANDS, SEVERITY, Code, HealthState, Reason
 
 BAD = "TRANSIENT:APITimeoutError"
@@ -132,6 +133,12 @@ def test_a_rate_limit_that_does_not_pass_is_no_health(rounds: int, state: str) -
         ({"pause": (300.0, "429")}, None),
         ({"request_limit": 0}, "no request is allowed: EMBEDDING_RATE_LIMIT_TOKENS is 0"),
         ({"request_limit": 1}, None),
+        (
+            {"silent": (Silent("w@h", 95_000, leases=2, holds=2),)},
+            "w@h has not answered for 0:01:35 and holds 2 batches: these jobs come back when their locks run out, and at "
+            "once by this command",
+        ),
+        ({"silent": (Silent("w@h", 95_000, leases=2),)}, None),
         (
             {"oldest_due_s": 601.0},
             "jobs have been due for 0:10:01, and no vector was made in the last 10 minutes",

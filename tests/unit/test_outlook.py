@@ -7,7 +7,7 @@ import pytest
 from neo4j_queue.queue import outlook
 from neo4j_queue.queue.budget import RateLimits
 from neo4j_queue.queue.forecast import Speed
-from neo4j_queue.queue.leases import QueueStatus, Worker
+from neo4j_queue.queue.leases import QueueStatus, Silent, Worker
 from neo4j_queue.queue.outlook import Facts, waiting_for
 
 WORKING = QueueStatus(
@@ -36,6 +36,8 @@ SPEED = Speed(jobs=20, busy_ms=20_000, batch_ms=1_000)
         ({}, "the rate limit", "the rate limit"),
         ({"pending": 0, "processing": 0}, "the rate limit", None),
         ({"workers": ()}, "the rate limit", "an embed worker"),
+        ({"silent": (Silent("w", 40_000),)}, "the rate limit", "an embed worker"),
+        ({"silent": (Silent("other", 40_000),)}, "the rate limit", "the rate limit"),
         ({"paused_until": 5, "pause_reason": "429"}, "the rate limit", "the end of the pause (429)"),
         (
             {"halted": True, "halted_reason": "401", "paused_until": 5},
