@@ -21,10 +21,10 @@ from tests.conftest import KEEP_VARIABLE
 # Asked for by name: they take minutes, an engine and root.
 DOCKER, DOCKER_VARIABLE = "docker", "NEO4J_QUEUE_TEST_DOCKER"
 # Parts of much the same length.
-FAULTS = ("tests/faults",)
+FAULTS = ("tests/faults", "tests/http")
 PROCESSES = ("tests/celery", "tests/services", "tests/graph")
 PARTS = {
-    "faults": FAULTS,
+    "faults and HTTP": FAULTS,
     "worker processes, services and graph": PROCESSES,
     # A folder that is new is in this part, not in none.
     "everything else": ("tests", *(f"--ignore={folder}" for folder in (*FAULTS, *PROCESSES))),
