@@ -177,4 +177,8 @@ def _swapped(here: dict[str, str]) -> dict[str, str]:
         "NEO4J_DATABASE": here["EMBED_JOB_DATABASE_NAME"],
         "EMBED_JOB_DATABASE_URI": here["NEO4J_URI"],
         "EMBED_JOB_DATABASE_NAME": here["NEO4J_DATABASE"],
+        "NEO4J_USERNAME": here["EMBED_JOB_DATABASE_USERNAME"],
+        "NEO4J_PASSWORD": here["EMBED_JOB_DATABASE_PASSWORD"],
+        "EMBED_JOB_DATABASE_USERNAME": here["NEO4J_USERNAME"],
+        "EMBED_JOB_DATABASE_PASSWORD": here["NEO4J_PASSWORD"],
     }

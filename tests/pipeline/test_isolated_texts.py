@@ -339,7 +339,9 @@ def test_doctor_and_status_show_a_found_size(bench: Bench, refused: int | None, 
     bench.queue.control.size_found(refused, slow)
     status = bench.queue.status()
     assert (status.found_inputs, status.inputs_refused) == (16, refused == 16) or refused == 32
-    (finding,) = [each for each in doctor._queue(bench.queue, asked=False) if each.subject == "provider"]
+    (finding,) = [
+        each for each in doctor._queue(bench.queue, bench.settings, asked=False) if each.subject == "provider"
+    ]
     assert f"EMBED_BATCH_SIZE={status.found_inputs}" in str(finding.advice)
     bench.queue.resume()
     assert bench.queue.status().found_inputs is None

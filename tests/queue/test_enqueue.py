@@ -141,6 +141,8 @@ def test_a_failed_job_is_queued_again_as_if_new(queue: EmbedQueue, jobs_db: Data
     assert (result.id, str(result.outcome)) == (created.id, "requeued")
     job = all_jobs(jobs_db)[created.id]
     job.pop("_lock")
+    # What went wrong before is told as long as the job is there.
+    assert len(job.pop("history")) == 2
     key = {name: getattr(request(), name) for name in ("entity_uid", "model", "version")}
     times = {"created_at": BEGINNING, "available_at": clock.now}
     assert job == {"id": created.id, **key, **NEW, **times}

@@ -135,8 +135,8 @@ def test_a_rate_limit_that_does_not_pass_is_no_health(rounds: int, state: str) -
         ({"request_limit": 1}, None),
         (
             {"silent": (Silent("w@h", 95_000, leases=2, holds=2),)},
-            "w@h has not answered for 0:01:35 and holds 2 batches: these jobs come back when their locks run out, and at "
-            "once by this command",
+            "w@h has not answered for 0:01:35 and holds 2 batches: these jobs come back when their locks run out, and "
+            "at once by this command",
         ),
         ({"silent": (Silent("w@h", 95_000, leases=2),)}, None),
         (
