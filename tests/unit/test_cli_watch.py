@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ from neo4j.exceptions import ServiceUnavailable
 from neo4j_queue.cli import app, watch
 from neo4j_queue.cli.watch import RATE_OVER_S, Rate
 from neo4j_queue.queue import EmbedQueue
+from neo4j_queue.settings import Settings
 
 
 def test_the_rate_is_that_of_the_last_half_minute() -> None:
@@ -45,9 +47,12 @@ def test_a_jobs_database_that_goes_away_is_told_and_the_watch_goes_on(
         raise ServiceUnavailable("no route to 127.0.0.1:7688")
 
     monkeypatch.setattr(watch, "look", away)
+    queue = cast("EmbedQueue", SimpleNamespace(settings=Settings(_env_file=None)))  # type: ignore[call-arg]
     for _ in range(2):
-        watch._look_once(cast("EmbedQueue", None), Rate(), lambda _: None, told.append)
-    assert told == 2 * ["the jobs database does not answer: no route to 127.0.0.1:7688"]
+        watch._look_once(queue, Rate(), lambda _: None, told.append)
+    place = "EMBED_JOB_DATABASE_URI=bolt://127.0.0.1:7688"
+    said = f"{place} cannot be reached: no route to 127.0.0.1:7688"
+    assert told == 2 * [f"the jobs database does not answer: {said}"]
 
 
 def logs(*arguments: str) -> int:
