@@ -5,8 +5,9 @@ A module of its own: the command line asks before it imports the rest.
 
 import re
 
-# What a terminal obeys instead of showing it: C0, DEL and C1. Keys, texts and errors are data and may hold any of it.
-CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What a terminal obeys instead of showing it: C0, DEL and C1, and the marks that turn the direction of what follows.
+# Keys, texts and errors are data and may hold any of it.
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def is_well_formed(text: str) -> bool:
@@ -22,5 +23,13 @@ def is_well_formed(text: str) -> bool:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """The text with each control character as a visible escape (`\\x1b`); `lines`: its newlines stay."""
-    return CONTROLS.sub(lambda m: m[0] if lines and m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
+    """The text with each control character as a visible escape (`\\x1b`, `\\u202e`); `lines`: its newlines stay."""
+
+    def escaped(found: re.Match[str]) -> str:
+        character = found[0]
+        if lines and character == "\n":
+            return character
+        code = ord(character)
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return CONTROLS.sub(escaped, text)

@@ -15,6 +15,8 @@ def test_control_characters_are_shown_as_escapes() -> None:
     assert output.visible(NASTY) == SHOWN
     assert output.visible("a\nb\r") == r"a\x0ab\x0d"
     assert output.visible("a\nb\r", lines=True) == "a\nb\\x0d"
+    # Marks that turn the direction of what follows; those that only belong to a script stay.
+    assert output.visible("a\u202eb\u2066c\u200fd") == "a\\u202eb\\u2066c\u200fd"
 
 
 def test_tables_facts_and_lines_show_them(capsys: pytest.CaptureFixture[str]) -> None:
