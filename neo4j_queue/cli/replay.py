@@ -101,8 +101,7 @@ def purge(
     with session.open_queue() as queue:
         ids = _ids(queue, names)
         if dry_run:
-            count = len(ids) if ids is not None else queue.dead.stats(wanted).jobs
-            count = count if limit is None else min(count, limit)
+            count = _count(queue, wanted, limit, ids)
             if json:
                 output.print_json({"dry_run": True, "would_purge": count})
             else:
@@ -162,6 +161,12 @@ def _ids(queue: "EmbedQueue", names: "Sequence[str] | None") -> list[str] | None
     return [job_id for ids in found.values() for job_id in ids]
 
 
+def _count(queue: "EmbedQueue", wanted: "Selection", limit: int | None, ids: "Sequence[str] | None") -> int:
+    """How many are meant: of `ids`, where they are named."""
+    count = len(ids) if ids is not None else queue.dead.stats(wanted).jobs
+    return count if limit is None else min(count, limit)
+
+
 def _size(
     queue: "EmbedQueue", wanted: "Selection", limit: int | None, ids: "Sequence[str] | None" = None
 ) -> str:
@@ -180,8 +185,7 @@ def _cost(names: "Sequence[str] | None", wanted: "Selection", limit: int | None,
     with session.open_both() as both:
         session.refuse_old_schema(both.queue.database)
         ids = _ids(both.queue, names)
-        count = len(ids) if ids is not None else both.queue.dead.stats(wanted).jobs
-        count = count if limit is None else min(count, limit)
+        count = _count(both.queue, wanted, limit, ids)
         jobs = both.queue.dead.walk(wanted, limit) if ids is None else iter(both.queue.dead.of(ids[:count]))
         more: Mapping[str, object] = {"would_replay": count}
         cost.dry_run(

@@ -3,11 +3,9 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -21,16 +19,14 @@ from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.celery.conftest import make_world
-from tests.celery_processes import ROOT
 from tests.conftest import MakeSettings
 from tests.faultkit import TcpProxy
+from tests.serving import COMMAND, READY_S, listening
 from tests.waiting import wait_until
 
-__all__ = ["make_world"]
+__all__ = ["COMMAND", "READY_S", "make_world"]
 
-COMMAND = [sys.executable, "-m", "neo4j_queue.cli"]
 ANNOUNCED = "serving health and metrics on "
-READY_S = 60.0
 # What the documents promise is three seconds; the rest is this machine's.
 BOUND_S = 5.0
 # A fault is seen by the next look; who is missing, by the one after that.
@@ -94,29 +90,8 @@ class Server:
 @contextmanager
 def serving(environment: dict[str, str], directory: Path, *arguments: str) -> Iterator[Server]:
     """`neo4j-queue serve` with these arguments, on a free port unless they name one."""
-    log = directory / f"serve-{len(list(directory.iterdir()))}.log"
-    port = [] if "--port" in arguments else ["--port", "0"]
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            [*COMMAND, "serve", *port, *arguments],
-            env={**environment, "PYTHONPATH": str(ROOT)},
-            cwd=directory,
-            stdout=stderr,
-            stderr=stderr,
-        )
-    try:
-        url = wait_until(partial(_announced, process, log), within_s=READY_S, what="the server listens")
-        yield Server(process, url, log)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _announced(process: subprocess.Popen[bytes], log: Path) -> str | None:
-    text = log.read_text(encoding="utf-8")
-    assert process.poll() is None, text
-    lines = [line for line in text.splitlines() if ANNOUNCED in line]
-    return lines[0].partition(ANNOUNCED)[2] if lines else None
+    with listening(["serve"], ANNOUNCED, environment, directory, *arguments) as found:
+        yield Server(*found)
 
 
 @dataclass(frozen=True)
@@ -126,6 +101,17 @@ class Proxies:
     graph: TcpProxy
     jobs: TcpProxy
     redis: TcpProxy
+
+    def environment(self, services: LocalServices) -> dict[str, str]:
+        """That of a process which reaches the services through them."""
+        return {
+            **os.environ,
+            **services.environment(),
+            **CALM,
+            "NEO4J_URI": f"bolt://127.0.0.1:{self.graph.port}",
+            "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{self.jobs.port}",
+            "CELERY_BROKER_URL": self.redis.on_the_way_to(services.redis.url),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -151,15 +137,7 @@ def shared_server(
     services: LocalServices, proxies: Proxies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     """A server that the tests of a module share."""
-    environment = {
-        **os.environ,
-        **services.environment(),
-        **CALM,
-        "NEO4J_URI": f"bolt://127.0.0.1:{proxies.graph.port}",
-        "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{proxies.jobs.port}",
-        "CELERY_BROKER_URL": proxies.redis.on_the_way_to(services.redis.url),
-    }
-    with serving(environment, tmp_path_factory.mktemp("serve")) as server:
+    with serving(proxies.environment(services), tmp_path_factory.mktemp("serve")) as server:
         yield server
 
 

@@ -1,6 +1,5 @@
 """The page for people, over HTTP: what it shows in each state, whom it lets act, and what it never does."""
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -34,12 +33,7 @@ def acting_server(
 ) -> Iterator[Server]:
     """A server with a token."""
     environment = {
-        **os.environ,
-        **services.environment(),
-        **CALM,
-        "NEO4J_URI": f"bolt://127.0.0.1:{proxies.graph.port}",
-        "EMBED_JOB_DATABASE_URI": f"bolt://127.0.0.1:{proxies.jobs.port}",
-        "CELERY_BROKER_URL": proxies.redis.on_the_way_to(services.redis.url),
+        **proxies.environment(services),
         "SERVE_TOKEN": TOKEN,
         "EMBEDDING_RATE_LIMIT_TOKENS": "60",
     }

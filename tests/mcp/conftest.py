@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -25,12 +23,9 @@ from neo4j_queue.local_services import LocalServices
 from neo4j_queue.queue import EmbedQueue
 from neo4j_queue.settings import Settings
 from tests.celery_processes import ROOT
-from tests.waiting import wait_until
+from tests.serving import COMMAND, Listening, listening
 
-COMMAND = [sys.executable, "-m", "neo4j_queue.cli"]
 ANNOUNCED = "serving MCP on "
-# A server imports the driver, Celery and the SDK: seconds on a busy machine.
-READY_S = 60.0
 # More than the server takes for its answer, whatever is down.
 CALL_S = 60.0
 
@@ -105,42 +100,14 @@ def connected_with(url: str, headers: dict[str, str], mode: str = MODERN) -> Ite
         yield Agent(portal, client)
 
 
-@dataclass(frozen=True)
-class HttpServer:
-    """A server process that listens. `log` is the file of its stderr."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    log: Path
+HttpServer = Listening
 
 
 @contextmanager
 def serving(environment: dict[str, str], directory: Path, *arguments: str) -> Iterator[HttpServer]:
     """`neo4j-queue mcp --http` with these arguments, on a free port unless they name one."""
-    directory.mkdir(parents=True, exist_ok=True)
-    log = directory / f"mcp-{len(list(directory.iterdir()))}.log"
-    port = [] if "--port" in arguments else ["--port", "0"]
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(
-            [*COMMAND, "mcp", "--http", *port, *arguments],
-            env={**environment, "PYTHONPATH": str(ROOT)},
-            cwd=directory,
-            stdout=stderr,
-            stderr=stderr,
-        )
-    try:
-        url = wait_until(partial(_announced, process, log), within_s=READY_S, what="the server listens")
-        yield HttpServer(process, url, log)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _announced(process: subprocess.Popen[bytes], log: Path) -> str | None:
-    text = log.read_text(encoding="utf-8")
-    assert process.poll() is None, text
-    lines = [line for line in text.splitlines() if ANNOUNCED in line]
-    return lines[0].partition(ANNOUNCED)[2] if lines else None
+    with listening(["mcp", "--http"], ANNOUNCED, environment, directory, *arguments) as found:
+        yield found
 
 
 def command(environment: dict[str, str], *arguments: str, directory: Path | None = None) -> Any:

@@ -15,10 +15,8 @@ from neo4j_queue.local_services import LocalServices
 from tests.celery_processes import ROOT
 from tests.freezing import frozen
 from tests.mcp.conftest import (
-    COMMAND,
     LEGACY,
     MODERN,
-    READY_S,
     HttpServer,
     World,
     connected,
@@ -26,6 +24,7 @@ from tests.mcp.conftest import (
     reason,
     serving,
 )
+from tests.serving import COMMAND, READY_S
 
 TOKEN = "a-token-of-enough-characters"
 TEMPORARY, CONFIGURATION = 75, 78

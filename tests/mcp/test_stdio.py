@@ -15,7 +15,8 @@ import pytest
 from neo4j_queue.local_services import LocalServices
 from tests.celery_processes import ROOT
 from tests.freezing import frozen
-from tests.mcp.conftest import COMMAND, READY_S, World, command, connected
+from tests.mcp.conftest import World, command, connected
+from tests.serving import COMMAND, READY_S
 
 CONFIGURATION, USAGE = 78, 2
 # The SDK's client waits two seconds for a server whose stdin it has closed, then sends SIGTERM.
